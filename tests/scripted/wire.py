@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast
 
 WAIT_S: Final = 5.0
 
@@ -139,8 +139,8 @@ class Connection(asyncio.Protocol):
         self._call: Call | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+
+        self._transport = cast(asyncio.Transport, transport)  # uvloop has transports of its own
         self._number = self._server.opened(self)
         self._task = asyncio.get_running_loop().create_task(self._serve())
 

@@ -1,0 +1,143 @@
+"""Owns the configuration as a whole: where it is read from, and the only place that looks at the environment.
+
+One YAML file, each value overridable by an `ECHOGATE_*` environment variable (`ECHOGATE_SERVER__BIND`;
+lists and maps as JSON). The sections are in settings_sections.py, the wording of errors in
+settings_errors.py.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from .settings_errors import SettingsError, explain, unknown_variables
+from .settings_sections import (
+    AdminSettings,
+    CacheSettings,
+    LimitSettings,
+    MemberSettings,
+    PoolSettings,
+    ServerSettings,
+    StoreSettings,
+    TelemetrySettings,
+    UpstreamSettings,
+    pools_in_full,
+)
+
+ENV_PREFIX = "ECHOGATE_"
+
+
+def default_data_dir() -> Path:
+    base = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
+    return Path(base).expanduser() / "echogate"
+
+
+class Settings(BaseSettings):
+    """The whole configuration, checked and immutable."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=ENV_PREFIX,
+        env_nested_delimiter="__",
+        env_parse_none_str="null",
+        frozen=True,
+        extra="forbid",
+        hide_input_in_errors=True,
+    )
+
+    server: ServerSettings = ServerSettings()
+    admin: AdminSettings = AdminSettings()
+    data_dir: Annotated[Path, AfterValidator(Path.expanduser)] = Field(default_factory=default_data_dir)
+    store: StoreSettings = StoreSettings()
+    pools: Annotated[dict[str, PoolSettings], BeforeValidator(pools_in_full)] = {}
+    upstream: UpstreamSettings = UpstreamSettings()
+    cache: CacheSettings = CacheSettings()
+    limits: LimitSettings = LimitSettings()
+    telemetry: TelemetrySettings = TelemetrySettings()
+
+    @classmethod
+    def load(cls, path: Path | None) -> Settings:
+        """The settings of a file (None: defaults) under the environment's overrides. Raises SettingsError."""
+        if names := unknown_variables(cls, os.environ, prefix=ENV_PREFIX):
+            raise SettingsError("\n".join(names))
+        try:
+            return cls(**(_read_yaml(path) if path is not None else {}))
+        except ValidationError as error:
+            raise SettingsError(explain(cls, error, source=path)) from error
+        except ValueError as error:  # pydantic-settings: a variable that should hold JSON does not
+            raise SettingsError(f"environment: {error}") from error
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return env_settings, init_settings
+
+
+def _read_yaml(path: Path) -> dict[str, Any]:
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"cannot read the configuration {path}: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path} is not valid YAML: {error}") from error
+    if content is None:
+        return {}
+    if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
+        raise SettingsError(
+            f"{path}: expected a mapping of settings at the top, such as `server:` or `pools:`"
+        )
+    return content
+
+
+def read_api_key(member: MemberSettings) -> str | None:
+    """The member's credential, from where the settings point. Raises SettingsError if it is not there."""
+    if (name := member.api_key_env) is not None:
+        if value := os.environ.get(name, "").strip():
+            return value
+        raise SettingsError(f"pools: member {member.name}: the environment variable {name} is not set")
+    if (path := member.api_key_file) is not None:
+        try:
+            return path.read_text(encoding="utf-8").strip()
+        except OSError as error:
+            message = f"pools: member {member.name}: cannot read api_key_file {path}: {error.strerror}"
+            raise SettingsError(message) from error
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class OtelEnvironment:
+    """What we must know of OpenTelemetry's own variables; its SDK reads all others itself."""
+
+    protocol: Literal["http/protobuf", "grpc"] | None  # None: nothing is exported
+
+
+def read_otel_environment() -> OtelEnvironment:
+    """Spans leave only where an OTLP endpoint is named. Raises SettingsError for an unknown protocol."""
+
+    def value(name: str) -> str:
+        return os.environ.get(name, "").strip()
+
+    endpoint = value("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") or value("OTEL_EXPORTER_OTLP_ENDPOINT")
+    exporter = value("OTEL_TRACES_EXPORTER") or "otlp"
+    if not endpoint or exporter == "none" or value("OTEL_SDK_DISABLED").lower() == "true":
+        return OtelEnvironment(protocol=None)
+    if exporter != "otlp":
+        raise SettingsError(f"OTEL_TRACES_EXPORTER is {exporter!r}: expected otlp or none")
+    match value("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL") or value("OTEL_EXPORTER_OTLP_PROTOCOL"):
+        case "" | "http/protobuf":
+            return OtelEnvironment(protocol="http/protobuf")
+        case "grpc":
+            return OtelEnvironment(protocol="grpc")
+        case other:
+            raise SettingsError(f"OTEL_EXPORTER_OTLP_PROTOCOL is {other!r}: expected http/protobuf or grpc")

@@ -16,7 +16,7 @@ from gateway.embedded import StoreProcess
 
 
 class Valkey:
-    """Started by `running_valkey`. After `kill` or `stop`, `start` brings it back on the same data and URL."""
+    """Started by `running_valkey`. After `kill` or `stop`, `start` brings it back on the same data."""
 
     def __init__(self, process: StoreProcess) -> None:
         self._process = process

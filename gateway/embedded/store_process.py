@@ -20,7 +20,7 @@ _PING_TIMEOUT_S = 1.0
 _POLL_S = 0.01
 
 # Asks the kernel for SIGKILL at the parent's death (PR_SET_PDEATHSIG = 1), then becomes the store. SIGKILL
-# because it reaches a hung store too; nothing is lost by it, as the append-only file is written before a reply
+# because it reaches a hung store too; nothing is lost by it: the append-only file is written before a reply
 # leaves. This runs in a fresh interpreter: a preexec_fn would run Python between fork and exec of a threaded
 # parent. If the parent died before the kernel was asked, it is another process by now.
 _DIE_WITH_PARENT = """

@@ -25,7 +25,12 @@ class Store(Protocol):
     def execute(self, *command: Argument, deadline: float | None = None) -> Awaitable[Any]: ...
 
     def script(
-        self, source: str, *, keys: Sequence[Argument], args: Sequence[Argument], deadline: float | None = None
+        self,
+        source: str,
+        *,
+        keys: Sequence[Argument],
+        args: Sequence[Argument],
+        deadline: float | None = None,
     ) -> Awaitable[Any]:
         """Run a Lua script (EVALSHA, loaded when the server does not know it)."""
         ...

@@ -1,0 +1,1 @@
+"""How much a principal may: buckets, where they are kept, and what happens without the store."""

@@ -119,7 +119,8 @@ def read_api_key(member: MemberSettings) -> str | None:
 class OtelEnvironment:
     """What we must know of OpenTelemetry's own variables; its SDK reads all others itself."""
 
-    protocol: Literal["http/protobuf", "grpc"] | None  # None: nothing is exported
+    protocol: Literal["http/protobuf", "grpc"] | None = None  # None: nothing is exported
+    max_queue: int = 2048  # spans that wait for the collector
 
 
 def read_otel_environment() -> OtelEnvironment:
@@ -131,13 +132,16 @@ def read_otel_environment() -> OtelEnvironment:
     endpoint = value("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") or value("OTEL_EXPORTER_OTLP_ENDPOINT")
     exporter = value("OTEL_TRACES_EXPORTER") or "otlp"
     if not endpoint or exporter == "none" or value("OTEL_SDK_DISABLED").lower() == "true":
-        return OtelEnvironment(protocol=None)
+        return OtelEnvironment()
     if exporter != "otlp":
         raise SettingsError(f"OTEL_TRACES_EXPORTER is {exporter!r}: expected otlp or none")
+    queue = value("OTEL_BSP_MAX_QUEUE_SIZE") or "2048"
+    if not queue.isdigit() or int(queue) < 512:  # the SDK's batches are of 512
+        raise SettingsError(f"OTEL_BSP_MAX_QUEUE_SIZE is {queue!r}: expected a number of at least 512")
     match value("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL") or value("OTEL_EXPORTER_OTLP_PROTOCOL"):
         case "" | "http/protobuf":
-            return OtelEnvironment(protocol="http/protobuf")
+            return OtelEnvironment(protocol="http/protobuf", max_queue=int(queue))
         case "grpc":
-            return OtelEnvironment(protocol="grpc")
+            return OtelEnvironment(protocol="grpc", max_queue=int(queue))
         case other:
             raise SettingsError(f"OTEL_EXPORTER_OTLP_PROTOCOL is {other!r}: expected http/protobuf or grpc")

@@ -29,8 +29,11 @@ class NoBackend(BackendError):
 
 
 class UpstreamFailed(BackendError):
-    def __init__(self, message: str, *, attempts: tuple[Attempt, ...] = ()) -> None:
+    """`reason` is a short machine word: "connect", "timeout", "reset", "cut", "not-http", "too-large", …"""
+
+    def __init__(self, message: str, *, reason: str, attempts: tuple[Attempt, ...] = ()) -> None:
         super().__init__(message)
+        self.reason = reason
         self.attempts = attempts
 
 

@@ -57,6 +57,16 @@ class UpstreamRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A request as it goes to one member, credentials apart."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Candidate:
     """A member as the choice saw it, for explaining: its load score (lower is better)."""
 

@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+import asyncio
+from collections.abc import Awaitable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from .model import Entry, Ticket, Vector
+from .model import Entry, Partition, Question, Ticket, Vector
 
 Argument = bytes | str | int | float
 
@@ -22,10 +23,15 @@ class Store(Protocol):
     store is down or late, `redis.ResponseError` when it refuses the command.
     """
 
-    def execute(self, *command: Argument, deadline: float | None = None) -> Awaitable[Any]: ...
+    def execute(self, *command: Argument, deadline: float | None = None) -> asyncio.Future[Any]: ...
 
     def script(
-        self, source: str, *, keys: Sequence[Argument], args: Sequence[Argument], deadline: float | None = None
+        self,
+        source: str,
+        *,
+        keys: Sequence[Argument],
+        args: Sequence[Argument],
+        deadline: float | None = None,
     ) -> Awaitable[Any]:
         """Run a Lua script (EVALSHA, loaded when the server does not know it)."""
         ...
@@ -45,7 +51,7 @@ class Embedder(Protocol):
     def dimension(self) -> int: ...
 
     def embed(self, text: str) -> Vector:
-        """Raises `UnfitText` ("too-long", "unknown-tokens") where the model cannot read the text faithfully."""
+        """Raises `UnfitText` ("too-long", "unknown-tokens") where it cannot read the text faithfully."""
         ...
 
     def close(self) -> None: ...
@@ -77,18 +83,29 @@ class Found:
     epoch: bytes | None
 
 
-class EntryStore(Protocol):
-    """Entries for a while. Every method raises `StoreUnavailable` if the store cannot answer by its deadline."""
+class Finding(Protocol):
+    """A look-up under way. Await it, or cancel it, or leave it: none of these does harm."""
 
-    def find(self, namespace: str, entry_id: int, *, deadline: float) -> Awaitable[Found]:
+    def __await__(self) -> Generator[Any, None, Found]: ...
+
+    def cancel(self) -> object: ...
+
+
+class EntryStore(Protocol):
+    """Entries for a while. All raise `StoreUnavailable` if the store does not answer by the deadline."""
+
+    def find(self, question: Question, entry_id: int, *, deadline: float) -> Finding:
         """The command leaves when this is called, not when the result is awaited.
 
-        An entry of an older epoch, past its time, of an unknown format or of another namespace is absent.
+        An entry of an older epoch, past its time, of an unknown format, of another partition or of another
+        text (two texts with one id) is absent.
         """
         ...
 
-    async def fetch(self, namespace: str, entry_ids: Sequence[int], *, deadline: float) -> list[Entry | None]:
-        """The entries by id, in order, in one round trip."""
+    async def fetch(
+        self, partition: Partition, entry_ids: Sequence[int], *, deadline: float
+    ) -> list[Entry | None]:
+        """The entries by id, in order, in one round trip; absent as in `find`, whatever their text."""
         ...
 
     async def put(self, ticket: Ticket, entry: Entry, *, deadline: float) -> bool:
@@ -98,5 +115,5 @@ class EntryStore(Protocol):
     async def remove(self, namespace: str, entry_id: int, *, deadline: float) -> bool: ...
 
     async def flush(self, namespace: str, *, deadline: float) -> None:
-        """Make every entry of the namespace invisible, and every write that began before come to nothing. O(1)."""
+        """Make every entry of the namespace invisible, and every write that began before come to nothing."""
         ...

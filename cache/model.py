@@ -44,7 +44,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Plain text for judging, opaque bytes for serving, and facts about its making (ids, counts; no content)."""
+    """Plain text for judging, opaque bytes for serving, and facts about its making (no content)."""
 
     text: str = field(repr=False)
     payload: bytes = field(repr=False)
@@ -106,7 +106,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Miss:
-    """`reason` is a short machine word: "absent", "below-threshold", "veto-number", "embedder-busy", "store-down", …
+    """`reason` is a short machine word: "absent", "below-threshold", "veto-number", "embedder-busy", …
 
     `ticket` is None where nothing may be stored (the store did not answer).
     """
@@ -115,3 +115,12 @@ class Miss:
     steps: tuple[Step, ...]
     ticket: Ticket | None = None
     similarity: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What became of a write. `reason`: "stored", or why not: "invalidated", "too-large", "store-down", …"""
+
+    is_stored: bool
+    reason: str
+    steps: tuple[Step, ...]

@@ -1,0 +1,78 @@
+"""Owns the form of a change record: what one worker writes to a shard's stream and all others read.
+
+A record of an unknown format or with damaged content is no change: readers pass over it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from .model import Vector
+from .vectors import UnusableVector, from_bytes, to_bytes
+
+FIELD = "c"  # the one field of a stream item
+_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    space: bytes
+    entry_id: int
+    vector: Vector
+    expires_at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    namespace_tag: bytes
+    entry_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Flushed:
+    namespace_tag: bytes
+
+
+Change = Added | Removed | Flushed
+
+
+class _Record(msgspec.Struct, array_like=True, frozen=True):
+    format: int
+    kind: str
+    place: bytes  # a space, or a namespace tag
+    entry_id: int = 0
+    vector: bytes = b""
+    expires_at_s: float = 0.0
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(_Record)
+
+
+def encode(change: Change) -> bytes:
+    match change:
+        case Added():
+            record = _Record(
+                _FORMAT, "add", change.space, change.entry_id, to_bytes(change.vector), change.expires_at_s
+            )
+        case Removed():
+            record = _Record(_FORMAT, "remove", change.namespace_tag, change.entry_id)
+        case Flushed():
+            record = _Record(_FORMAT, "flush", change.namespace_tag)
+    return _encoder.encode(record)
+
+
+def decode(data: bytes) -> Change | None:
+    try:
+        record = _decoder.decode(data)
+        if record.format != _FORMAT:
+            return None
+        if record.kind == "add":
+            return Added(record.place, record.entry_id, from_bytes(record.vector), record.expires_at_s)
+    except (msgspec.MsgspecError, UnusableVector):
+        return None
+    if record.kind == "remove":
+        return Removed(record.place, record.entry_id)
+    return Flushed(record.place) if record.kind == "flush" else None

@@ -1,0 +1,217 @@
+"""Keeps entries in a Redis-protocol store: one read per look-up, one script per write, a TTL on every key.
+
+Each namespace has an epoch, 8 random bytes. An entry carries the epoch it was written under and counts only
+while that is still the namespace's: a flush is a new epoch, and an epoch lost to eviction makes its entries
+invisible, never valid. A write names the epoch read at look-up and comes to nothing if that has changed.
+Every change is announced in the stream of the namespace's shard, in the same script.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from typing import Any, cast
+
+from redis.exceptions import ResponseError
+
+from . import changes, entry_record
+from .errors import StoreUnavailable
+from .identity import Keys, namespace_tag
+from .interfaces import Found, Store
+from .model import Entry, Partition, Question, Ticket
+
+# An epoch must survive the longest generation between a look-up and its write; writes prolong it.
+_EPOCH_TTL_MS = 3_600_000
+_REMEMBERED_KEYS = 4096
+
+# KEYS: epoch, entry, changes. ARGV: epoch at look-up, record, TTL in ms, change ("" for none), stream bound.
+_PUT = """
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+local ttl = tonumber(ARGV[3])
+redis.call('SET', KEYS[2], ARGV[2], 'PX', ttl)
+if redis.call('PTTL', KEYS[1]) < ttl then redis.call('PEXPIRE', KEYS[1], ttl) end
+if ARGV[4] ~= '' then
+  redis.call('XADD', KEYS[3], 'MAXLEN', '~', ARGV[5], '*', 'c', ARGV[4])
+  if redis.call('PTTL', KEYS[3]) < ttl then redis.call('PEXPIRE', KEYS[3], ttl) end
+end
+return 1
+"""
+
+# KEYS: entry, changes. ARGV: change, stream bound, TTL in ms for a stream without one.
+_REMOVE = """
+local removed = redis.call('DEL', KEYS[1])
+redis.call('XADD', KEYS[2], 'MAXLEN', '~', ARGV[2], '*', 'c', ARGV[1])
+if redis.call('PTTL', KEYS[2]) < 0 then redis.call('PEXPIRE', KEYS[2], ARGV[3]) end
+return removed
+"""
+
+# KEYS: epoch, changes. ARGV: change, stream bound, TTL in ms, new epoch.
+_FLUSH = """
+redis.call('SET', KEYS[1], ARGV[4], 'PX', ARGV[3])
+redis.call('XADD', KEYS[2], 'MAXLEN', '~', ARGV[2], '*', 'c', ARGV[1])
+if redis.call('PTTL', KEYS[2]) < 0 then redis.call('PEXPIRE', KEYS[2], ARGV[3]) end
+return 1
+"""
+
+
+class RedisEntries:
+    """`EntryStore` over the composer's store client.
+
+    `changes_kept` bounds each shard's stream (about 1.6 kB an item): what a restarted worker can get back.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        secret: bytes,
+        changes_kept: int = 16_384,
+        wall: Callable[[], float] = time.time,
+        random_bytes: Callable[[int], bytes] = os.urandom,
+    ) -> None:
+        self._store = store
+        self._secret = secret
+        self._changes_kept = changes_kept
+        self._wall = wall
+        self._random_bytes = random_bytes
+        self._keys: dict[str, Keys] = {}
+
+    def find(self, question: Question, entry_id: int, *, deadline: float) -> _Finding:
+        keys = self._keys_of(question.partition.namespace)
+        reply = self._store.execute("MGET", keys.entry(entry_id), keys.epoch, deadline=deadline)
+        return _Finding(self, question, entry_id, reply, deadline)
+
+    async def fetch(
+        self, partition: Partition, entry_ids: Sequence[int], *, deadline: float
+    ) -> list[Entry | None]:
+        keys = self._keys_of(partition.namespace)
+        names = [keys.entry(entry_id) for entry_id in entry_ids]
+        epoch, *records = await _reply(self._store.execute("MGET", keys.epoch, *names, deadline=deadline))
+        return [
+            self.valid(record, epoch, partition, entry_id)
+            for record, entry_id in zip(records, entry_ids, strict=True)
+        ]
+
+    async def put(self, ticket: Ticket, entry: Entry, *, deadline: float) -> bool:
+        ttl_ms = int((entry.expires_at_s - self._wall()) * 1000)
+        if ticket.epoch is None or ttl_ms <= 0:
+            return False
+        partition = ticket.question.partition
+        keys = self._keys_of(partition.namespace)
+        announced = b""
+        if ticket.vector is not None and ticket.space is not None:
+            announced = changes.encode(
+                changes.Added(ticket.space, entry.entry_id, ticket.vector, entry.expires_at_s)
+            )
+        written = await _reply(
+            self._store.script(
+                _PUT,
+                keys=[keys.epoch, keys.entry(entry.entry_id), keys.changes],
+                args=[
+                    ticket.epoch,
+                    entry_record.encode(entry, partition, ticket.epoch),
+                    ttl_ms,
+                    announced,
+                    self._changes_kept,
+                ],
+                deadline=deadline,
+            )
+        )
+        return bool(written)
+
+    async def remove(self, namespace: str, entry_id: int, *, deadline: float) -> bool:
+        keys = self._keys_of(namespace)
+        change = changes.Removed(namespace_tag(self._secret, namespace), entry_id)
+        removed = await _reply(
+            self._store.script(
+                _REMOVE,
+                keys=[keys.entry(entry_id), keys.changes],
+                args=[changes.encode(change), self._changes_kept, _EPOCH_TTL_MS],
+                deadline=deadline,
+            )
+        )
+        return cast(int, removed) > 0
+
+    async def flush(self, namespace: str, *, deadline: float) -> None:
+        keys = self._keys_of(namespace)
+        change = changes.encode(changes.Flushed(namespace_tag(self._secret, namespace)))
+        await _reply(
+            self._store.script(
+                _FLUSH,
+                keys=[keys.epoch, keys.changes],
+                args=[change, self._changes_kept, _EPOCH_TTL_MS, self._random_bytes(8)],
+                deadline=deadline,
+            )
+        )
+
+    def valid(
+        self, record: bytes | None, epoch: bytes | None, partition: Partition, entry_id: int
+    ) -> Entry | None:
+        """The entry in this record, if it may be served in this partition now."""
+        if record is None or epoch is None:
+            return None
+        entry = entry_record.decode(record, entry_id=entry_id, partition=partition, epoch=epoch)
+        return None if entry is None or entry.expires_at_s <= self._wall() else entry
+
+    async def epoch(self, namespace: str, *, deadline: float) -> bytes:
+        """The namespace's epoch, made now if there is none. Whoever comes second gets the first one's."""
+        fresh = self._random_bytes(8)
+        name = self._keys_of(namespace).epoch
+        earlier = await _reply(
+            self._store.execute("SET", name, fresh, "NX", "GET", "PX", _EPOCH_TTL_MS, deadline=deadline)
+        )
+        return fresh if earlier is None else cast(bytes, earlier)
+
+    def _keys_of(self, namespace: str) -> Keys:
+        keys = self._keys.get(namespace)
+        if keys is None:
+            if len(self._keys) >= _REMEMBERED_KEYS:
+                self._keys.clear()
+            keys = self._keys[namespace] = Keys(self._secret, namespace)
+        return keys
+
+
+class _Finding:
+    """A look-up whose command is on its way. Left unawaited it does no harm (a coroutine would warn)."""
+
+    __slots__ = ("_deadline", "_entries", "_entry_id", "_question", "_reply")
+
+    def __init__(
+        self,
+        entries: RedisEntries,
+        question: Question,
+        entry_id: int,
+        reply: asyncio.Future[Any],
+        deadline: float,
+    ) -> None:
+        self._entries = entries
+        self._question = question
+        self._entry_id = entry_id
+        self._reply = reply
+        self._deadline = deadline
+
+    def __await__(self) -> Generator[Any, None, Found]:
+        return self._found().__await__()
+
+    def cancel(self) -> None:
+        self._reply.cancel()
+
+    async def _found(self) -> Found:
+        record, epoch = await _reply(self._reply)
+        partition = self._question.partition
+        if epoch is None:
+            # The first question of a namespace, or its epoch was evicted: one more round trip, then no more.
+            return Found(None, await self._entries.epoch(partition.namespace, deadline=self._deadline))
+        entry = self._entries.valid(record, epoch, partition, self._entry_id)
+        if entry is not None and entry.question != self._question.text:
+            entry = None  # two texts with one 63-bit id
+        return Found(entry, epoch)
+
+
+async def _reply(pending: Awaitable[Any]) -> Any:
+    try:
+        return await pending
+    except (OSError, ResponseError) as error:
+        raise StoreUnavailable(f"the cache store did not answer: {type(error).__name__}") from error

@@ -1,0 +1,79 @@
+"""Names everything the cache keeps: entries, spaces and store keys, all by keyed digests.
+
+HMAC under the deployment's secret, never a plain hash: whoever reads the store or sees an id cannot confirm a
+guessed prompt with it. The first bytes of each message say what is being named, so that no two kinds of names
+can be made to collide by choosing a text.
+"""
+
+from __future__ import annotations
+
+import hmac
+
+from .model import Partition
+
+SHARDS = 16
+_ID_BITS = 63  # ids are signed 64-bit in Faiss; the sign stays free for its "nothing found"
+_NAMESPACE_TAG = 8
+_FINGERPRINT_TAG = 4
+
+
+def digest(secret: bytes, material: bytes) -> bytes:
+    """32 bytes."""
+    return hmac.digest(secret, material, "sha256")
+
+
+def partition(secret: bytes, namespace: str, material: bytes) -> Partition:
+    """`material` is everything that must match exactly; the namespace becomes part of it."""
+    label = namespace.encode()
+    return Partition(namespace, digest(secret, b"partition\0%d\0%b%b" % (len(label), label, material)))
+
+
+def entry_id(secret: bytes, of: Partition, text: str) -> int:
+    """Stable for a text in a partition, in [0, 2**63)."""
+    # A lone surrogate can arrive in JSON (`"\\ud83d"`): it names an entry of its own instead of failing.
+    named = digest(secret, b"entry\0" + of.digest + text.encode("utf-8", "surrogatepass"))
+    return int.from_bytes(named[:8], "big") >> (64 - _ID_BITS)
+
+
+def space(secret: bytes, of: Partition, fingerprint: str) -> bytes:
+    """The vector index of a partition under one embedder: 32 bytes that begin with the tags of both, so that
+    all spaces of a namespace can be dropped, and those of another embedder passed over, without a look-up."""
+    name = digest(secret, b"space\0" + of.digest + fingerprint.encode())
+    tags = namespace_tag(secret, of.namespace) + fingerprint_tag(secret, fingerprint)
+    return tags + name[len(tags) :]
+
+
+def namespace_tag(secret: bytes, namespace: str) -> bytes:
+    return digest(secret, b"namespace\0" + namespace.encode())[:_NAMESPACE_TAG]
+
+
+def fingerprint_tag(secret: bytes, fingerprint: str) -> bytes:
+    return digest(secret, b"fingerprint\0" + fingerprint.encode())[:_FINGERPRINT_TAG]
+
+
+def is_of_namespace(space: bytes, tag: bytes) -> bool:
+    return space.startswith(tag)
+
+
+def is_of_fingerprint(space: bytes, tag: bytes) -> bool:
+    return space[_NAMESPACE_TAG:].startswith(tag)
+
+
+class Keys:
+    """The store's keys of one namespace. They share a hash tag, so one script can change them together."""
+
+    __slots__ = ("_prefix", "changes", "epoch")
+
+    def __init__(self, secret: bytes, namespace: str) -> None:
+        tag = namespace_tag(secret, namespace)
+        shard = tag[0] % SHARDS
+        self._prefix = f"eg:{{{shard:02d}}}:e:"
+        self.epoch = f"eg:{{{shard:02d}}}:epoch:{tag.hex()}"
+        self.changes = changes_key(shard)
+
+    def entry(self, entry_id: int) -> str:
+        return f"{self._prefix}{entry_id:016x}"
+
+
+def changes_key(shard: int) -> str:
+    return f"eg:{{{shard:02d}}}:changes"

@@ -1,0 +1,151 @@
+"""The cache itself: asks the exact tier, then the semantic one, and stores what may be stored.
+
+Whatever fails on the way is a miss with a reason, never an error of the request. What happened is returned as
+facts with their times; nothing is logged or counted here.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from . import identity
+from .acceptance import Policy
+from .embed import EmbedQueue, NoEmbedder
+from .errors import EmbedderBusy, StoreUnavailable, UnfitText
+from .index import Spaces
+from .interfaces import EntryStore
+from .lookup import Lookup, Parts
+from .model import Answer, Entry, Partition, Question, Step, Stored, Ticket
+
+# A write happens after the answer was served: it may take longer than a request may wait.
+_WRITE_DEADLINE_S = 1.0
+_EMBED_FOR_WRITE_S = 2.0
+_CONTROL_DEADLINE_S = 5.0
+
+
+class SemanticCache:
+    """Answers by question, exact or similar, inside partitions that never meet.
+
+    `now` measures (monotonic), `wall` dates entries. Calls belong to one event loop. The parts given are the
+    caller's to close.
+    """
+
+    def __init__(
+        self,
+        entries: EntryStore,
+        embed: EmbedQueue | NoEmbedder,
+        spaces: Spaces,
+        policy: Policy,
+        *,
+        secret: bytes,
+        ttl_s: float,
+        semantic_deadline_s: float = 0.25,
+        max_entry_bytes: int = 1 << 20,
+        now: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._parts = Parts(entries, embed, spaces, policy, now, wall)
+        self._secret = secret
+        self._ttl_s = ttl_s
+        self._semantic_deadline_s = semantic_deadline_s
+        self._max_entry_bytes = max_entry_bytes
+
+    def __repr__(self) -> str:
+        return f"SemanticCache({self._parts.policy}, {self._parts.embed!r}, {self._parts.spaces!r})"
+
+    def partition(self, namespace: str, material: bytes) -> Partition:
+        """`material` is the canonical form of everything in a request that must match exactly."""
+        return identity.partition(self._secret, namespace, material)
+
+    def begin(self, question: Question, *, deadline: float) -> Lookup:
+        """Start a look-up: the exact tier's command leaves now. `deadline` is for the store.
+
+        Await `result()` for the outcome, or `cancel()` if it is not wanted any more.
+        """
+        return Lookup(
+            self._parts,
+            question,
+            entry_id=self._entry_id(question),
+            space=self._space(question),
+            deadline=deadline,
+            semantic_deadline_s=self._semantic_deadline_s,
+        )
+
+    async def ticket(self, question: Question, *, deadline: float) -> Ticket | None:
+        """For a refresh: what a miss would have read, without reading. None if the store does not answer."""
+        entry_id = self._entry_id(question)
+        try:
+            found = await self._parts.entries.find(question, entry_id, deadline=deadline)
+        except StoreUnavailable:
+            return None
+        return Ticket(question, entry_id, found.epoch, space=self._space(question))
+
+    async def store(self, ticket: Ticket, answer: Answer, *, ttl_s: float | None = None) -> Stored:
+        """Keep the answer, unless anything was invalidated since the ticket's look-up. Never raises.
+
+        A text that was not embedded at look-up is embedded first, behind all look-ups.
+        """
+        size = len(ticket.question.text) + len(answer.text) + len(answer.payload)
+        if size > self._max_entry_bytes:
+            return Stored(False, "too-large", ())
+        ticket, steps = await self._with_vector(ticket)
+
+        started = self._parts.now()
+        created_at_s = self._parts.wall()
+        expires_at_s = created_at_s + (self._ttl_s if ttl_s is None else ttl_s)
+        entry = Entry(ticket.entry_id, ticket.question.text, answer, created_at_s, expires_at_s)
+        try:
+            is_stored = await self._parts.entries.put(ticket, entry, deadline=started + _WRITE_DEADLINE_S)
+            reason = "stored" if is_stored else "invalidated"
+        except StoreUnavailable:
+            is_stored, reason = False, "store-down"
+        except UnicodeEncodeError:
+            is_stored, reason = (
+                False,
+                "not-unicode",
+            )  # half a surrogate pair: JSON can say it, no store can hold it
+        if is_stored and ticket.vector is not None and ticket.space is not None:
+            # At once, not when it comes back through the stream: the next question may be here already.
+            self._parts.spaces.add(ticket.space, ticket.entry_id, ticket.vector)
+        return Stored(is_stored, reason, (*steps, Step("store", started, self._parts.now())))
+
+    async def flush(self, namespace: str) -> None:
+        """Forget a namespace; writes under way come to nothing. Raises `StoreUnavailable`."""
+        await self._parts.entries.flush(namespace, deadline=self._parts.now() + _CONTROL_DEADLINE_S)
+        self._parts.spaces.drop_namespace(identity.namespace_tag(self._secret, namespace))
+
+    async def forget(self, namespace: str, entry_id: int) -> bool:
+        """Remove one entry; False if there was none. Raises `StoreUnavailable`."""
+        deadline = self._parts.now() + _CONTROL_DEADLINE_S
+        was_there = await self._parts.entries.remove(namespace, entry_id, deadline=deadline)
+        tag = identity.namespace_tag(self._secret, namespace)
+        self._parts.spaces.remove_from_namespace(tag, entry_id)
+        return was_there
+
+    async def _with_vector(self, ticket: Ticket) -> tuple[Ticket, tuple[Step, ...]]:
+        """Without one where there can be none: the entry then serves exact matches only."""
+        is_exact_only = ticket.question.skip_semantic or self._parts.embed.skip_reason
+        if ticket.vector is not None or is_exact_only:
+            return ticket, ()
+        started = self._parts.now()
+        try:
+            embedded = await self._parts.embed.embed(
+                ticket.question.text, deadline=started + _EMBED_FOR_WRITE_S, is_background=True
+            )
+        except (UnfitText, EmbedderBusy) as error:
+            reason = error.reason if isinstance(error, UnfitText) else "embedder-busy"
+            return ticket, (Step("embed", started, self._parts.now(), {"reason": reason}),)
+        except (
+            Exception
+        ) as error:  # the embedder is outside: whatever it raises, the exact entry is worth keeping
+            return ticket, (Step("embed", started, self._parts.now(), {"error": type(error).__name__}),)
+        step = Step("embed", embedded.started_s, embedded.embedded_s)
+        return replace(ticket, vector=embedded.vector), (step,)
+
+    def _entry_id(self, question: Question) -> int:
+        return identity.entry_id(self._secret, question.partition, question.text)
+
+    def _space(self, question: Question) -> bytes:
+        return identity.space(self._secret, question.partition, self._parts.embed.fingerprint)

@@ -1,0 +1,109 @@
+"""Fakes for those who test against the cache: an embedder without a model, and entries without a store."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import re
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from .embed.readable import check_length, check_pieces
+from .errors import StoreUnavailable
+from .interfaces import Found
+from .model import Entry, Partition, Question, Ticket, Vector
+from .vectors import to_unit
+
+_WORD = re.compile(r"\w+")
+
+
+class HashEmbedder:
+    """A text is the sum of its words' random directions: the more words two texts share, the nearer they are.
+
+    Reads at most `window` words; words of letters beyond Latin are unknown to it.
+    """
+
+    def __init__(self, *, dimension: int = 64, window: int = 256) -> None:
+        self.fingerprint = f"hash/{dimension}"
+        self.dimension = dimension
+        self.window = window
+        self.is_closed = False
+
+    def embed(self, text: str) -> Vector:
+        check_length(text, window=self.window)
+        words = _WORD.findall(text.lower())
+        unknown = sum(any(ord(letter) > 0x24F for letter in word) for word in words)
+        check_pieces(pieces=len(words), specials=0, unknown=unknown, window=self.window)
+        total = np.sum([self._direction(word) for word in words], axis=0)
+        return to_unit(total, dimension=self.dimension)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def _direction(self, word: str) -> Vector:
+        seed = int.from_bytes(hashlib.sha256(word.encode()).digest()[:8], "big")
+        return np.random.default_rng(seed).standard_normal(self.dimension).astype(np.float32)
+
+
+class MemoryEntries:
+    """`EntryStore` in a dict. While `is_down` everything raises `StoreUnavailable`."""
+
+    def __init__(self, *, wall: Callable[[], float] = time.time) -> None:
+        self.is_down = False
+        self._wall = wall
+        self._epochs: dict[str, bytes] = {}
+        self._kept: dict[int, tuple[Partition, bytes, Entry]] = {}
+
+    def find(self, question: Question, entry_id: int, *, deadline: float) -> asyncio.Future[Found]:
+        future: asyncio.Future[Found] = asyncio.get_running_loop().create_future()
+        if self.is_down:
+            future.set_exception(StoreUnavailable("down"))
+            future.exception()  # left unawaited it must not complain
+            return future
+        entry = self._valid(question.partition, entry_id)
+        if entry is not None and entry.question != question.text:
+            entry = None
+        future.set_result(Found(entry, self._epoch(question.partition.namespace)))
+        return future
+
+    async def fetch(
+        self, partition: Partition, entry_ids: Sequence[int], *, deadline: float
+    ) -> list[Entry | None]:
+        self._check()
+        return [self._valid(partition, entry_id) for entry_id in entry_ids]
+
+    async def put(self, ticket: Ticket, entry: Entry, *, deadline: float) -> bool:
+        self._check()
+        partition = ticket.question.partition
+        if ticket.epoch is None or ticket.epoch != self._epochs.get(partition.namespace):
+            return False
+        if entry.expires_at_s <= self._wall():
+            return False
+        self._kept[entry.entry_id] = (partition, ticket.epoch, entry)
+        return True
+
+    async def remove(self, namespace: str, entry_id: int, *, deadline: float) -> bool:
+        self._check()
+        return self._kept.pop(entry_id, None) is not None
+
+    async def flush(self, namespace: str, *, deadline: float) -> None:
+        self._check()
+        self._epochs[namespace] = os.urandom(8)
+
+    def _check(self) -> None:
+        if self.is_down:
+            raise StoreUnavailable("down")
+
+    def _epoch(self, namespace: str) -> bytes:
+        return self._epochs.setdefault(namespace, os.urandom(8))
+
+    def _valid(self, partition: Partition, entry_id: int) -> Entry | None:
+        kept = self._kept.get(entry_id)
+        if kept is None:
+            return None
+        owner, epoch, entry = kept
+        is_valid = owner == partition and epoch == self._epoch(partition.namespace)
+        return entry if is_valid and entry.expires_at_s > self._wall() else None

@@ -219,6 +219,8 @@ class StoreClient:
         except BaseException:
             connection.abort("The store could not be entered.")
             raise
+        if connection.is_lost:
+            raise ConnectionError("The store closed the connection.")
         return connection
 
     async def _dial(self, connection: Connection) -> None:

@@ -45,7 +45,7 @@ def mint(
             )
     if not (math.isfinite(limit.rate_per_s) and limit.rate_per_s > 0 and limit.burst >= 1):
         raise ValueError(
-            f"A limit needs a rate above 0 and a burst of 1 or more, not {limit.rate_per_s:g} and {limit.burst}."
+            f"A limit needs a rate above 0 and a burst above 0, not {limit.rate_per_s:g} and {limit.burst}."
         )
     key_id = "".join(secrets.choice(_ID_ALPHABET) for _ in range(_ID_LENGTH))
     secret = secrets.token_urlsafe(_SECRET_BYTES)

@@ -9,8 +9,8 @@ from ..interfaces import Store
 from ..model import Decision, RequestLimit
 
 # A bucket is one number, the moment (µs, the store's clock) at which it is full again; a full bucket is no
-# key at all. A refusal writes nothing. The clock may be set back: a bucket is never emptier than empty. One µs of
-# tolerance, as the moment is kept to a quarter of one.
+# key at all. A refusal writes nothing. The clock may be set back: a bucket is never emptier than empty. There
+# is one µs of tolerance, as the moment is kept to a quarter of one.
 _TAKE = """
 local time = redis.call('TIME')
 local now = time[1] * 1e6 + time[2]

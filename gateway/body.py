@@ -1,0 +1,152 @@
+"""A JSON body, split once: raw slices for sending on, parsed values for deciding.
+
+What is hashed is what is sent. One parser finds both the value of each top-level member and the exact text it
+was written as, so no difference between two parsers can make the cache answer for a request the backend never
+saw. Anything that two parsers could read differently is refused here: duplicate keys at any depth, NaN and
+Infinity, numbers beyond a double, lone surrogates, invalid UTF-8.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from json.decoder import JSONDecodeError, JSONDecoder, scanstring
+from typing import NoReturn
+
+from .errors import InvalidRequest
+
+Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+
+_skip_space = re.compile(r"[ \t\n\r]*").match
+# An escaped surrogate, perhaps alone: only then is the slower check worth its time.
+_surrogate_escape = re.compile(r"\\u[dD][89a-fA-F]").search
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """The top-level members of a JSON object, in the order they were sent."""
+
+    slices: dict[str, str]
+    values: dict[str, Json]
+
+    def joined(self, replacements: Mapping[str, str | None]) -> bytes:
+        """The body as it was sent but for the named members: replaced, added at the end, or (None) left out."""
+        members = {**self.slices, **replacements}
+        return (
+            "{"
+            + ",".join(f"{json.dumps(name)}:{text}" for name, text in members.items() if text is not None)
+            + "}"
+        ).encode()
+
+
+def split(raw: bytes) -> Body:
+    """Raises `InvalidRequest` (400) that says what was found and where."""
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidRequest(f"The body is not UTF-8: invalid byte at position {error.start}.") from error
+    try:
+        body = _split_object(text)
+    except JSONDecodeError as error:
+        raise InvalidRequest(f"The body is not JSON: {error.msg} at position {error.pos}.") from error
+    except StopIteration as error:
+        raise InvalidRequest(f"The body is not JSON: expected a value at position {error.value}.") from error
+    except RecursionError as error:
+        raise InvalidRequest("The body is nested too deeply.") from error
+    except ValueError as error:  # an integer with more digits than Python reads
+        raise InvalidRequest("The body has a number that is too long.") from error
+    if _surrogate_escape(text):
+        _refuse_lone_surrogates(body)
+    return body
+
+
+def canonical(value: Json) -> str:
+    """Canonical JSON: sorted keys, no spaces, shortest numbers (the parser has made 1.0 and 1e0 into 1)."""
+    return _encode(value)
+
+
+def _split_object(text: str) -> Body:
+    slices: dict[str, str] = {}
+    values: dict[str, Json] = {}
+    at = _after_space(text, 0)
+    if text[at : at + 1] != "{":
+        raise InvalidRequest("The body must be a JSON object.")
+    at = _after_space(text, at + 1)
+    if text[at : at + 1] == "}":
+        _require_end(text, at + 1)
+        return Body(slices, values)
+    while True:
+        if text[at : at + 1] != '"':
+            raise JSONDecodeError("expected a property name in double quotes", text, at)
+        name, at = scanstring(text, at + 1, True)
+        if name in slices:
+            raise _duplicate(name)
+        at = _after_space(text, at)
+        if text[at : at + 1] != ":":
+            raise JSONDecodeError("expected ':'", text, at)
+        start = _after_space(text, at + 1)
+        value, end = _scan(text, start)
+        slices[name], values[name] = text[start:end], value
+        at = _after_space(text, end)
+        if text[at : at + 1] == "}":
+            _require_end(text, at + 1)
+            return Body(slices, values)
+        if text[at : at + 1] != ",":
+            raise JSONDecodeError("expected ',' or '}'", text, at)
+        at = _after_space(text, at + 1)
+
+
+def _after_space(text: str, at: int) -> int:
+    match = _skip_space(text, at)
+    assert match is not None  # the pattern matches the empty string too
+    return match.end()
+
+
+def _require_end(text: str, at: int) -> None:
+    at = _after_space(text, at)
+    if at != len(text):
+        raise JSONDecodeError("unexpected data after the object", text, at)
+
+
+def _unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        seen: set[str] = set()
+        raise _duplicate(next(name for name, _ in pairs if name in seen or seen.add(name)))  # type: ignore[func-returns-value]
+    return members
+
+
+def _duplicate(name: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"The body has the key {json.dumps(name[:64])} twice in one object.", code="duplicate_key"
+    )
+
+
+def _number(text: str) -> int | float:
+    number = float(text)
+    if math.isinf(number):
+        raise InvalidRequest(f"The body has a number beyond the range of a double: {text[:32]}.")
+    # 1.0 and 1e2 are the integers 1 and 100; beyond 2^53 a double no longer says which integer was meant.
+    return int(number) if number.is_integer() and abs(number) < 2**53 else number
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise InvalidRequest(f"The body is not JSON: {name} is not a JSON value.")
+
+
+def _refuse_lone_surrogates(body: Body) -> None:
+    try:
+        canonical(body.values).encode()
+    except UnicodeEncodeError as error:
+        raise InvalidRequest(
+            "The body has half of a surrogate pair (an unpaired \\ud800–\\udfff escape)."
+        ) from error
+
+
+_scan = JSONDecoder(object_pairs_hook=_unique, parse_float=_number, parse_constant=_no_constant).scan_once
+_encode = json.JSONEncoder(
+    sort_keys=True, ensure_ascii=False, separators=(",", ":"), check_circular=False
+).encode

@@ -1,0 +1,70 @@
+"""What a chat request asks for, read once: the pieces that later steps need, as one value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from backends import Version
+
+from .body import Body, Json, canonical
+from .controls import Controls
+from .eligibility import Plan
+from .errors import InvalidRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """How the answer is to travel."""
+
+    model: str
+    wants_stream: bool
+    include_usage: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A chat request, understood. `deadline_s` is a moment on `time.monotonic()`."""
+
+    body: Body
+    wish: Wish
+    version: Version
+    controls: Controls
+    plan: Plan
+    deadline_s: float
+
+    def upstream_body(self, upstream_model: str) -> bytes:
+        """The caller's own body but for the model's name there, our own controls, and usage on streams.
+
+        Usage is always asked for, since limits and savings are counted by it; it is taken out again on the
+        way back where the caller did not ask.
+        """
+        replacements: dict[str, str | None] = {"model": canonical(upstream_model)}
+        if "cache" in self.body.values:
+            replacements["cache"] = None
+        if self.wish.wants_stream and not self.wish.include_usage:
+            options = self.body.values.get("stream_options")
+            options = options if isinstance(options, dict) else {}
+            replacements["stream_options"] = canonical({**options, "include_usage": True})
+        return self.body.joined(replacements)
+
+
+def read_wish(values: dict[str, Json]) -> Wish:
+    """Checks only what the gateway itself needs; everything else is the model server's to judge."""
+    model = values.get("model")
+    if not isinstance(model, str) or not model:
+        raise InvalidRequest("model must be a non-empty string.", param="model")
+    stream = values.get("stream")
+    if not isinstance(stream, bool | None):
+        raise InvalidRequest("stream must be true or false.", param="stream")
+    options = values.get("stream_options")
+    if not isinstance(options, dict | None):
+        raise InvalidRequest("stream_options must be an object.", param="stream_options")
+    for name in ("api_base", "base_url", "api_key"):
+        if name in values:
+            # Known from other gateways as a way to make them call any address with their own credentials.
+            raise InvalidRequest(f"{name} is not accepted in a request.", param=name)
+    return Wish(
+        model=model,
+        wants_stream=stream is True,
+        include_usage=stream is True and options is not None and options.get("include_usage") is True,
+    )

@@ -1,0 +1,61 @@
+"""`/v1/models`: what this gateway serves, as OpenAI lists models."""
+
+from __future__ import annotations
+
+import time
+from urllib.parse import unquote
+
+import msgspec
+
+from auth import Authenticator, AuthError
+from backends import Pools
+
+from .. import spans
+from ..errors import NO_RETRY, NotFound, from_auth
+from ..timeline import Timeline
+from .wire import Reply, Request
+
+PREFIX = "/v1/models"
+
+
+class Models:
+    def __init__(
+        self, *, authenticator: Authenticator, pools: Pools, store_deadline_s: float, now_s: float
+    ) -> None:
+        self._authenticator = authenticator
+        self._pools = pools
+        self._store_deadline_s = store_deadline_s
+        self._created = int(now_s)
+
+    async def answer(self, request: Request, reply: Reply, timeline: Timeline) -> None:
+        """All of them, or the one named in the path. Raises ApiError."""
+        started = time.monotonic()
+        try:
+            principal = await self._authenticator.authenticate(
+                request.raw_headers, deadline=started + self._store_deadline_s
+            )
+        except AuthError as error:
+            raise from_auth(error) from error
+        timeline.tenant, timeline.service, timeline.key_id = (
+            principal.tenant,
+            principal.service,
+            principal.key_id,
+        )
+        spans.note_authentication(timeline, started, time.monotonic())
+        name = unquote(request.path.removeprefix(PREFIX).strip("/"))
+        models = self._pools.models()
+        if not name:
+            listing = {"object": "list", "data": [self._described(model) for model in models]}
+            await reply.whole(200, msgspec.json.encode(listing))
+        elif name in models:
+            await reply.whole(200, msgspec.json.encode(self._described(name)))
+        else:
+            raise NotFound(
+                f"The model {name[:128]!r} does not exist here.",
+                code="model_not_found",
+                param="model",
+                headers=NO_RETRY,
+            )
+
+    def _described(self, model: str) -> dict[str, str | int]:
+        return {"id": model, "object": "model", "created": self._created, "owned_by": "echogate"}

@@ -1,0 +1,181 @@
+"""Every error a caller can get, in OpenAI's shape, and how foreign errors become one of them.
+
+ApiError                 status, type, code
+├── InvalidRequest       400 invalid_request_error
+├── Unauthorized         401 invalid_api_key
+├── NotFound             404 not_found, model_not_found
+├── MethodNotAllowed     405
+├── TooLarge             413 request_too_large
+├── RateLimited          429 rate_limit_exceeded
+├── UpstreamError        502 upstream_error
+├── Unavailable          503 auth_unavailable, no_backend, draining
+└── TimedOut             504 upstream_timeout, cache_miss
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+
+import msgspec
+
+from auth import AuthError, Decision, KeysUnavailable
+from backends import BackendError, NoBackend, UnknownModel, UpstreamTimeout
+
+# The official SDKs retry 408, 409, 429 and all of 5xx twice. Where that cannot help, we say so.
+NO_RETRY = {"x-should-retry": "false"}
+
+
+class ApiError(Exception):
+    """An error to be sent to the caller. The message says what was found, what was expected, what to change."""
+
+    status = 500
+    type = "server_error"
+    code = "internal_error"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        param: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code or self.code
+        self.param = param
+        self.headers = dict(headers or {})
+
+    def body(self) -> bytes:
+        return error_body(self.message, type_=self.type, param=self.param, code=self.code)
+
+
+class InvalidRequest(ApiError):
+    status, type, code = 400, "invalid_request_error", "invalid_request"
+
+
+class Unauthorized(ApiError):
+    status, type, code = 401, "invalid_request_error", "invalid_api_key"
+
+
+class NotFound(ApiError):
+    status, type, code = 404, "invalid_request_error", "not_found"
+
+
+class MethodNotAllowed(ApiError):
+    status, type, code = 405, "invalid_request_error", "method_not_allowed"
+
+
+class TooLarge(ApiError):
+    status, type, code = 413, "invalid_request_error", "request_too_large"
+
+
+class RateLimited(ApiError):
+    status, type, code = 429, "requests", "rate_limit_exceeded"
+
+
+class UpstreamError(ApiError):
+    status, type, code = 502, "server_error", "upstream_error"
+
+
+class Unavailable(ApiError):
+    status, type, code = 503, "server_error", "unavailable"
+
+
+class TimedOut(ApiError):
+    status, type, code = 504, "server_error", "upstream_timeout"
+
+
+def error_body(message: str, *, type_: str, param: str | None, code: str | None) -> bytes:
+    return msgspec.json.encode({"error": {"message": message, "type": type_, "param": param, "code": code}})
+
+
+def from_auth(error: AuthError) -> ApiError:
+    if isinstance(error, KeysUnavailable):
+        return Unavailable(
+            "The key store does not answer and this key was not seen lately; try again soon.",
+            code="auth_unavailable",
+        )
+    return Unauthorized(str(error), headers={"www-authenticate": "Bearer"} | NO_RETRY)
+
+
+def from_backend(error: BackendError) -> ApiError:
+    if isinstance(error, UnknownModel):
+        return NotFound(str(error), code="model_not_found", param="model", headers=NO_RETRY)
+    if isinstance(error, NoBackend):
+        return Unavailable(
+            "No backend of this model can be tried right now; try again soon.", code="no_backend"
+        )
+    # The pool has tried twice already; three more rounds by the SDK would only multiply the load.
+    if isinstance(error, UpstreamTimeout):
+        return TimedOut("The model server did not answer in time.", headers=NO_RETRY)
+    return UpstreamError("The model server broke off before it had answered.", headers=NO_RETRY)
+
+
+def from_decision(decision: Decision) -> RateLimited:
+    """429 with both forms of the wait: whole seconds for everybody, milliseconds for the OpenAI SDKs."""
+    wait_ms = max(1, round(decision.retry_after_s * 1000))
+    return RateLimited(
+        f"Rate limit reached for this key: {decision.limit} requests at once are allowed; "
+        f"try again in {wait_ms} ms.",
+        headers={"retry-after": str(-(-wait_ms // 1000)), "retry-after-ms": str(wait_ms)},
+    )
+
+
+_ADDRESS = re.compile(
+    r"\b[a-z][a-z0-9+.-]*://\S+|\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b|\blocalhost(?::\d+)?\b", re.I
+)
+_SECRET = re.compile(r"\b(?:sk|eg|hf)[-_][A-Za-z0-9_-]{6,}|\bBearer\s+\S+", re.I)
+
+
+def normalise(status: int, body: bytes) -> ApiError:
+    """An upstream's error reply (vLLM's three shapes, plain text, HTML, nothing) as one of ours.
+
+    The status is kept where the SDKs rely on it. Addresses and credentials are cut out of the message.
+    """
+    found = _find_error(body)
+    if found is None:
+        return _as_error(
+            status, "The model server answered with an error.", type_=None, code=None, param=None
+        )
+    message, type_, code, param = found
+    message = _SECRET.sub("[removed]", _ADDRESS.sub("[removed]", message))[:2000]
+    return _as_error(status, message, type_=type_, code=code, param=param)
+
+
+def _as_error(
+    status: int, message: str, *, type_: str | None, code: str | None, param: str | None
+) -> ApiError:
+    error = ApiError(
+        message, param=param, code=code or ("upstream_error" if status >= 500 else "invalid_request")
+    )
+    error.status = status if 400 <= status <= 599 else 502
+    error.type = type_ or ("server_error" if error.status >= 500 else "invalid_request_error")
+    if error.status >= 500:
+        error.headers |= NO_RETRY  # the pool has tried another member already
+    return error
+
+
+def _find_error(body: bytes) -> tuple[str, str | None, str | None, str | None] | None:
+    try:
+        value = json.loads(body)
+    except ValueError:
+        return None  # plain text or a proxy's HTML page: it may name hosts, so nothing of it is passed on
+    if not isinstance(value, dict):
+        return None
+    error = value.get("error", value if value.get("object") == "error" or "detail" in value else None)
+    if isinstance(error, str):
+        return error, None, None, None
+    if not isinstance(error, dict):
+        return None
+    message = error.get("message", error.get("detail"))
+    if not isinstance(message, str):
+        message = json.dumps(message) if message is not None else "The model server answered with an error."
+    return message, _word(error.get("type")), _word(error.get("code")), _word(error.get("param"))
+
+
+def _word(value: object) -> str | None:
+    """vLLM sends integer codes and OpenAI's SDKs expect strings."""
+    return None if value is None or isinstance(value, bool) else str(value)[:128]

@@ -1,0 +1,191 @@
+"""The data plane's door: finds the handler of a request, and turns whatever goes wrong into one clear reply.
+
+A plain ASGI application with a table of paths. FastAPI serves the admin plane and describes this one; a route inside it
+would cost more than a cache hit does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import structlog
+
+from backends import BackendError
+
+from . import notes
+from .data.health import Health
+from .data.models import PREFIX as MODELS
+from .data.models import Models
+from .data.wire import Receive, Reply, Request, Scope, Send
+from .errors import NO_RETRY, ApiError, MethodNotAllowed, NotFound, TimedOut, from_backend
+from .flight import ClientLeft, TooSlow
+from .pipeline import Pipeline
+from .telemetry import Telemetry
+from .timeline import Timeline
+
+_log = structlog.get_logger("gateway.front")
+
+CHAT = "/v1/chat/completions"
+CLIENT_CLOSED = 499  # nginx's word for a client that left before its answer
+
+Handler = Callable[[Request, Reply, Timeline], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    methods: tuple[str, ...]
+    name: str
+    handler: Handler
+
+
+class Front:
+    def __init__(
+        self,
+        *,
+        pipeline: Pipeline,
+        models: Models,
+        health: Health,
+        telemetry: Telemetry,
+        request_timeout_s: float,
+    ) -> None:
+        self._pipeline = pipeline
+        self._models = models
+        self._health = health
+        self._telemetry = telemetry
+        self._request_timeout_s = request_timeout_s
+        self._chat = Route(("POST",), CHAT, self._answer_chat)
+        self._list = Route(("GET", "HEAD"), MODELS, models.answer)
+        self.in_flight = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await _refuse(scope, send)
+            return
+        path: str = scope["path"]
+        route = self._chat if path == CHAT else self._find(path)
+        request = Request(scope["method"], path, scope["headers"], receive)
+        reply = Reply(send, is_head=request.method == "HEAD")
+        if route is None:
+            await self._untraced(request, reply)
+            return
+        self.in_flight += 1
+        try:
+            await self._traced(route, request, reply)
+        finally:
+            self.in_flight -= 1
+
+    def _find(self, path: str) -> Route | None:
+        path = path.rstrip("/")
+        if path == CHAT:
+            return self._chat
+        return self._list if path == MODELS or path.startswith(MODELS + "/") else None
+
+    async def _untraced(self, request: Request, reply: Reply) -> None:
+        """Health checks, which are never limited, traced or charged, and everything that is not there."""
+        health = {"/health/live": self._health.live, "/health/ready": self._health.ready}.get(
+            request.path.rstrip("/")
+        )
+        if health is None:
+            await reply.fail(_not_found(request.path))
+        elif request.method in ("GET", "HEAD"):
+            await health(reply)
+        else:
+            await _other_method(request, reply, ("GET", "HEAD"))
+
+    async def _traced(self, route: Route, request: Request, reply: Reply) -> None:
+        timeline = self._telemetry.begin(f"{request.method[:16]} {route.name}", request.raw_headers)
+        timeline.endpoint = route.name
+        notes.identify(timeline, reply)
+        try:
+            if request.method in route.methods:
+                await self._guarded(route, request, reply, timeline)
+            else:
+                await _other_method(request, reply, route.methods)
+        finally:
+            timeline.first_byte_at = reply.first_byte_s if reply.status == 200 else None
+            timeline.finish(reply.status or CLIENT_CLOSED)
+            self._telemetry.record(timeline)
+
+    async def _guarded(self, route: Route, request: Request, reply: Reply, timeline: Timeline) -> None:
+        """Whatever the handler raises becomes a reply, an error frame, or the note that the client had left."""
+        failure: ApiError
+        try:
+            await route.handler(request, reply, timeline)
+            return
+        except ClientLeft:
+            timeline.finish(CLIENT_CLOSED)
+            return
+        except TooSlow:
+            timeline.error_type = "slow_client"
+            failure = TimedOut(
+                "The answer was not read as fast as it came.", code="slow_client", headers=NO_RETRY
+            )
+        except ApiError as error:
+            failure = error
+        except BackendError as error:
+            failure = from_backend(error)
+        except TimeoutError:
+            failure = TimedOut("The request did not end within its deadline.", headers=NO_RETRY)
+        except (
+            Exception
+        ) as error:  # the last boundary: a fault of ours is one log line and a 500, never a silence
+            _log.error(
+                "unexpected",
+                error=type(error).__name__,
+                request_id=timeline.request_id,
+                exc_info=_place(error),
+            )
+            failure = ApiError("The gateway failed; the request id says where to look.")
+        if failure.status >= 400 and not reply.is_ended:
+            timeline.error_type = timeline.error_type or failure.code
+            await reply.fail(failure)
+
+    async def _answer_chat(self, request: Request, reply: Reply, timeline: Timeline) -> None:
+        timeout_s = min(self._request_timeout_s, _client_timeout_s(request))
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(timeout_s):
+            await self._pipeline.answer(request, reply, timeline, deadline_s=loop.time() + timeout_s)
+
+
+def _client_timeout_s(request: Request) -> float:
+    """The official SDKs say how long they will wait; an answer after that reaches nobody."""
+    try:
+        seconds = float(request.headers.get(b"x-stainless-read-timeout", b"inf"))
+    except ValueError:
+        return float("inf")
+    return seconds if seconds > 0 else float("inf")
+
+
+def _place(error: BaseException) -> str:
+    """Where an error was raised, without its message: that might quote a prompt."""
+    trace = error.__traceback__
+    places = []
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        places.append(f"{code.co_filename.rsplit('/', 1)[-1]}:{trace.tb_lineno} {code.co_name}")
+        trace = trace.tb_next
+    return " < ".join(reversed(places[-6:]))
+
+
+def _not_found(path: str) -> NotFound:
+    hint = f" Did you mean /v1{path}?" if path.rstrip("/") in ("/chat/completions", "/models") else ""
+    return NotFound(f"There is no {path[:128]} here.{hint}", headers=NO_RETRY)
+
+
+async def _other_method(request: Request, reply: Reply, allowed: tuple[str, ...]) -> None:
+    reply.add("allow", ", ".join((*allowed, "OPTIONS")))
+    if request.method == "OPTIONS":
+        await reply.whole(204, b"")
+    else:
+        await reply.fail(
+            MethodNotAllowed(
+                f"{request.method[:16]} is not answered here; use {' or '.join(allowed)}.", headers=NO_RETRY
+            )
+        )
+
+
+async def _refuse(scope: Scope, send: Send) -> None:
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.close", "code": 1000})

@@ -1,0 +1,115 @@
+"""What a request tells of itself as it goes: to its caller in headers, to its trace in notes, from the same facts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+from auth import Decision
+from backends import Attempt
+from cache import Hit
+
+from . import spans
+from .answers import Reading
+from .data.wire import Reply
+from .timeline import Timeline
+
+
+def identify(timeline: Timeline, reply: Reply) -> None:
+    """The ids that are on every reply, refusals included."""
+    reply.add("x-request-id", timeline.client_request_id or timeline.request_id)
+    reply.add("x-echogate-request-id", timeline.request_id)
+    reply.add("x-trace-id", timeline.trace_id)
+
+
+def limit(timeline: Timeline, reply: Reply, decision: Decision, started: float) -> None:
+    spans.note_limit(timeline, started, time.monotonic(), decision)
+    reply.add("x-ratelimit-limit-requests", decision.limit)
+    reply.add("x-ratelimit-remaining-requests", decision.remaining)
+    reply.add("x-ratelimit-reset-requests", duration(decision.reset_s))
+
+
+def duration(seconds: float) -> str:
+    """OpenAI's form of a wait: `12ms`, `1s`, `6m0s`."""
+    if seconds < 1:
+        return f"{max(0, round(seconds * 1000))}ms"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}m{rest}s" if minutes else f"{rest}s"
+
+
+def outcome(timeline: Timeline, reply: Reply, word: str, reason: str | None) -> None:
+    """`x-cache` says what the cache did; the reason is for whoever wonders why."""
+    timeline.cache_outcome, timeline.cache_reason = word, reason
+    reply.add("x-cache", word)
+    if reason is not None:
+        reply.add("x-cache-reason", reason)
+
+
+def hit(timeline: Timeline, reply: Reply, found: Hit) -> None:
+    word = "HIT-EXACT" if found.tier == "exact" else "HIT-SEMANTIC"
+    outcome(timeline, reply, word, found.verdict.reason if found.verdict else None)
+    timeline.similarity, timeline.entry_id = found.similarity, f"{found.entry.entry_id:016x}"
+    reply.add("x-cache-id", timeline.entry_id)
+    reply.add("x-cache-similarity", f"{found.similarity:.4f}")
+    reply.add("age", int(found.age_s))
+    kept = found.entry.answer.origin
+    if "input_tokens" in kept:
+        timeline.input_tokens = int(kept["input_tokens"])
+        timeline.output_tokens = int(kept["output_tokens"])
+
+
+def answered(timeline: Timeline, reading: Reading) -> None:
+    if reading.usage is not None:
+        timeline.input_tokens = reading.usage.input_tokens
+        timeline.output_tokens = reading.usage.output_tokens
+
+
+def origin(timeline: Timeline, reading: Reading) -> Mapping[str, str]:
+    """How an answer came about: ids and counts, kept with it for links and explanations."""
+    kept = {
+        "request_id": timeline.request_id,
+        "trace_id": timeline.trace_id,
+        "span_id": f"{timeline.root_span_id:016x}",
+        "backend": timeline.backend or "",
+    }
+    if reading.usage is not None:
+        kept["input_tokens"] = str(reading.usage.input_tokens)
+        kept["output_tokens"] = str(reading.usage.output_tokens)
+    return kept
+
+
+class UpstreamSpans:
+    """The client spans of one upstream call: named before they exist, so that the model server can be their child."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        self._timeline = timeline
+        self._span_ids: dict[int, int] = {}
+
+    def headers(self, attempt: int) -> Mapping[str, str]:
+        """The headers of an attempt; asked for once, just before it is sent."""
+        span_id = self._span_ids[attempt] = self._timeline.new_span_id()
+        headers = {
+            "traceparent": self._timeline.traceparent(span_id),
+            "x-request-id": f"{self._timeline.request_id}-{attempt}",
+        }
+        if self._timeline.tracestate:
+            headers["tracestate"] = self._timeline.tracestate
+        return headers
+
+    def note(
+        self, attempts: Sequence[Attempt], model: str, reading: Reading | None, *, error: str | None
+    ) -> None:
+        now = time.monotonic()
+        usage = reading.usage if reading is not None else None
+        for attempt in attempts:
+            is_last = attempt is attempts[-1]
+            spans.note_attempt(
+                self._timeline,
+                attempt,
+                span_id=self._span_ids[attempt.number],
+                upstream_model=model,
+                ended=now,
+                input_tokens=usage.input_tokens if usage and is_last else None,
+                output_tokens=usage.output_tokens if usage and is_last else None,
+                error=error if is_last else None,
+            )

@@ -1,0 +1,271 @@
+"""One chat request, told top-down: who asks, may they now, has this been answered, and if not, by whom.
+
+    authenticate → read the body → limit and exact look-up in one store round trip → a hit is replayed;
+    a miss takes a seat in a flight to the least-loaded backend, is served as bytes arrive, and is stored
+
+The pipeline decides nothing by itself: each step is one call into a leaf or a pure function. What happened is
+noted on the request's timeline (notes.py); telemetry.py makes spans, metrics and the log line of it afterwards.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Hashable
+from dataclasses import dataclass, replace
+
+from auth import Authenticator, AuthError, Decision, Limiter, Principal
+from backends import Attempt, BackendError, Pools, UpstreamRequest
+from cache import Answer, Hit, Lookup, Miss, Question, SemanticCache, Ticket
+
+from . import notes, spans
+from .answers import Reading
+from .body import split
+from .call import Call, read_wish
+from .controls import Mode, read_controls
+from .data.wire import Reply, Request, departure
+from .eligibility import Asker, Scope, plan
+from .errors import NO_RETRY, ApiError, TimedOut, from_auth, from_backend, from_decision
+from .relay import AnswerFlight, AnswerFlights, Outcome, relay_in, relay_out
+from .render import Reply as Fresh
+from .render import as_chunks, as_json
+from .telemetry import Telemetry
+from .timeline import Timeline
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What the deployment has decided, as plain values."""
+
+    mode: Mode = "semantic"
+    scope: Scope = "tenant"
+    body_limit_bytes: int = 4 << 20
+    store_deadline_s: float = 0.050
+    request_timeout_s: float = 600.0
+
+
+class Pipeline:
+    """Answers chat requests. Raises ApiError for whatever the caller is to be told instead of an answer."""
+
+    def __init__(
+        self,
+        *,
+        authenticator: Authenticator,
+        limiter: Limiter,
+        pools: Pools,
+        cache: SemanticCache,
+        flights: AnswerFlights,
+        telemetry: Telemetry,
+        policy: Policy,
+    ) -> None:
+        self._authenticator = authenticator
+        self._limiter = limiter
+        self._pools = pools
+        self._cache = cache
+        self._flights = flights
+        self._telemetry = telemetry
+        self._policy = policy
+
+    async def answer(self, request: Request, reply: Reply, timeline: Timeline, *, deadline_s: float) -> None:
+        principal = await self._authenticate(request, timeline)
+        raw = await request.body(self._policy.body_limit_bytes)
+        started = time.monotonic()
+        store_deadline = started + self._policy.store_deadline_s
+        # Both of these send their command now, and are answered in one round trip.
+        limit = self._limiter.take(principal, deadline=store_deadline)
+        try:
+            call = self._read(raw, request, principal, timeline, deadline_s=deadline_s)
+            lookup = self._begin_lookup(call, deadline=store_deadline)
+        except (ApiError, BackendError):
+            await self._admit(limit, started, reply, timeline)  # a refused request counts as well
+            raise
+        try:
+            await self._admit(limit, started, reply, timeline)
+        except ApiError:
+            if lookup is not None:
+                lookup.cancel()
+            raise
+        await self._answer(call, lookup, request, reply, timeline, store_deadline=store_deadline)
+
+    async def _authenticate(self, request: Request, timeline: Timeline) -> Principal:
+        started = time.monotonic()
+        try:
+            principal = await self._authenticator.authenticate(
+                request.raw_headers, deadline=started + self._policy.store_deadline_s
+            )
+        except AuthError as error:
+            refusal = from_auth(error)
+            spans.note_authentication(timeline, started, time.monotonic(), error=refusal.code)
+            raise refusal from error
+        timeline.tenant, timeline.service, timeline.key_id = (
+            principal.tenant,
+            principal.service,
+            principal.key_id,
+        )
+        spans.note_authentication(timeline, started, time.monotonic())
+        return principal
+
+    async def _admit(
+        self, limit: Awaitable[Decision], started: float, reply: Reply, timeline: Timeline
+    ) -> None:
+        decision = await limit
+        notes.limit(timeline, reply, decision, started)
+        if not decision.is_allowed:
+            raise from_decision(decision)
+
+    def _read(
+        self, raw: bytes, request: Request, principal: Principal, timeline: Timeline, *, deadline_s: float
+    ) -> Call:
+        body = split(raw)
+        wish = read_wish(body.values)
+        timeline.is_stream = wish.wants_stream
+        # Fixed before the look-up, so that what is served and what is stored is of one version.
+        version = self._pools.resolve(wish.model, sticky=principal.key_id)
+        timeline.model = wish.model
+        controls = read_controls(request.headers, body.values.get("cache"), mode=self._policy.mode)
+        asker = Asker(principal, self._policy.scope)
+        planned = plan(body.values, asker=asker, version=version, controls=controls)
+        return Call(body, wish, version, controls, planned, deadline_s)
+
+    def _question(self, call: Call) -> Question:
+        return Question(
+            partition=self._cache.partition(call.plan.namespace, call.plan.material),
+            text=call.plan.text,
+            skip_semantic=call.plan.skip_semantic,
+            max_age_s=call.controls.max_age_s,
+            min_similarity=call.controls.min_similarity,
+        )
+
+    def _begin_lookup(self, call: Call, *, deadline: float) -> Lookup | None:
+        if call.plan.bypass is not None or not call.controls.reads:
+            return None
+        return self._cache.begin(self._question(call), deadline=deadline)
+
+    async def _answer(
+        self,
+        call: Call,
+        lookup: Lookup | None,
+        request: Request,
+        reply: Reply,
+        timeline: Timeline,
+        *,
+        store_deadline: float,
+    ) -> None:
+        if call.plan.bypass is not None:
+            notes.outcome(timeline, reply, "BYPASS", call.plan.bypass)
+            await self._fetch(call, None, request, reply, timeline, key=None)
+        elif lookup is None:
+            question = self._question(call)
+            notes.outcome(timeline, reply, "REFRESH", "no-cache")
+            ticket = await self._cache.ticket(question, deadline=store_deadline)
+            await self._fetch(call, ticket, request, reply, timeline, key=None)
+        else:
+            started = time.monotonic()
+            found = await lookup.result()
+            spans.note_lookup(timeline, started, time.monotonic(), found)
+            if isinstance(found, Hit):
+                await self._serve(found, call, reply, timeline)
+            else:
+                await self._miss(found, call, lookup.question, request, reply, timeline)
+
+    async def _serve(self, hit: Hit, call: Call, reply: Reply, timeline: Timeline) -> None:
+        notes.hit(timeline, reply, hit)
+        wish, payload = call.wish, hit.entry.answer.payload
+        fresh = Fresh.fresh(model=wish.model, now_s=time.time())
+        if wish.wants_stream:
+            await reply.start_stream()
+            await reply.end(as_chunks(payload, fresh, include_usage=wish.include_usage))
+        else:
+            await reply.whole(200, as_json(payload, fresh))
+
+    async def _miss(
+        self, miss: Miss, call: Call, question: Question, request: Request, reply: Reply, timeline: Timeline
+    ) -> None:
+        if call.controls.only_if_cached:
+            notes.outcome(timeline, reply, "MISS", miss.reason)
+            raise TimedOut(
+                "Nothing stored answers this, and only-if-cached was asked.",
+                code="cache_miss",
+                headers=NO_RETRY,
+            )
+        # Whoever takes another's answer must have asked the very same thing, down to the text.
+        key = (question.partition.digest, question.text)
+        is_shared = self._flights.is_open(key)
+        notes.outcome(timeline, reply, "MISS", "shared" if is_shared else miss.reason)
+        await self._fetch(call, miss.ticket, request, reply, timeline, key=key)
+
+    async def _fetch(
+        self,
+        call: Call,
+        ticket: Ticket | None,
+        request: Request,
+        reply: Reply,
+        timeline: Timeline,
+        *,
+        key: Hashable | None,
+    ) -> None:
+        async def produce(flight: AnswerFlight) -> None:
+            reading = await self._ask_backend(call, flight, timeline)
+            if reading is not None and ticket is not None:
+                await self._keep(reading, call, ticket, timeline)
+
+        async with self._flights.join(key, produce) as seat, departure(request, seat.abandon):
+            reading = await relay_out(seat, reply, call.wish)
+            if seat.is_leader:
+                notes.answered(timeline, reading)
+                # The caller has everything; what is left is the write, which belongs into this trace.
+                await seat.settled()
+
+    async def _ask_backend(self, call: Call, flight: AnswerFlight, timeline: Timeline) -> Reading | None:
+        """The reply, read into the flight; None where it was a refusal. Raises ApiError."""
+        upstream = notes.UpstreamSpans(timeline)
+        request = UpstreamRequest(
+            path="/v1/chat/completions",
+            body=call.upstream_body,
+            headers=upstream.headers,
+            is_stream=call.wish.wants_stream,
+        )
+        attempts: list[Attempt] = []
+        outcome: Outcome | None = None
+        error: str | None = "cancelled"
+        try:
+            exchange = await self._pools.open(
+                call.version, request, deadline_s=call.deadline_s, attempts=attempts
+            )
+            async with exchange:
+                timeline.backend = exchange.member
+                outcome = await relay_in(exchange, flight)
+            error = None
+        except BackendError as failure:
+            refusal = from_backend(failure)
+            error = refusal.code
+            raise refusal from failure
+        except ApiError as failure:
+            error = failure.code
+            raise
+        finally:
+            upstream.note(attempts, call.version.model, outcome and outcome.reading, error=error)
+            self._emit_if_late(timeline)
+        if outcome is None:
+            return None
+        flight.finish(outcome)
+        return outcome.reading
+
+    async def _keep(self, reading: Reading, call: Call, ticket: Ticket, timeline: Timeline) -> None:
+        started = time.monotonic()
+        if reading.reason is not None:
+            spans.note_store(timeline, started, started, is_stored=False, reason=reading.reason)
+            return
+        if reading.has_tool_calls:
+            # What a tool is called with follows from the very words: such an answer is for the same text only.
+            question = replace(ticket.question, skip_semantic="tool-calls")
+            ticket = replace(ticket, question=question, vector=None)
+        answer = Answer(reading.text, reading.payload, notes.origin(timeline, reading))
+        stored = await self._cache.store(ticket, answer, ttl_s=call.controls.ttl_s)
+        ended = time.monotonic()
+        spans.note_store(timeline, started, ended, is_stored=stored.is_stored, reason=stored.reason)
+        self._emit_if_late(timeline)
+
+    def _emit_if_late(self, timeline: Timeline) -> None:
+        """The caller who started a shared call may be gone by now; what it led to still belongs into its trace."""
+        if timeline.is_recorded:
+            self._telemetry.emit_late(timeline)

@@ -1,0 +1,137 @@
+"""Carries a model server's reply into a flight, and out of it to each caller in the form that caller asked for.
+
+in:  JSON or stream as the leader asked   → head, frames, outcome
+out: JSON or stream as each caller asked  ← head, frames, outcome
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from backends import Event, Exchange
+
+from .answers import Frame, NotAnAnswer, Reading, StreamBroken, StreamReader, read_json
+from .call import Wish
+from .data.wire import Reply
+from .errors import NO_RETRY, ApiError, UpstreamError, normalise
+from .flight import Flight, Flights, Seat
+from .render import DONE, as_chunks, as_json
+from .render import Reply as Fresh
+
+# No answer of a language model is larger; what is, is a fault of the server or an attack through it.
+ANSWER_LIMIT_BYTES = 32 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The first that is known of a reply. A refusal (4xx) is an answer too, and the same for all who share it."""
+
+    backend: str
+    is_stream: bool = False
+    refusal: ApiError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A whole reply; `body` is the server's own JSON, byte for byte, where it sent JSON."""
+
+    reading: Reading
+    body: bytes | None = None
+
+
+AnswerFlight = Flight[Head, Frame, Outcome]
+AnswerFlights = Flights[Head, Frame, Outcome]
+AnswerSeat = Seat[Head, Frame, Outcome]
+
+
+async def relay_in(exchange: Exchange, flight: AnswerFlight) -> Outcome | None:
+    """Read the exchange to its end into the flight. None: it was refused.
+
+    Raises ApiError where the reply is no answer: the flight then fails, before or after its first byte.
+    """
+    if exchange.status != 200:
+        error = normalise(exchange.status, await exchange.read(1 << 20))
+        if error.status >= 500:
+            raise error
+        flight.begin(Head(exchange.member, refusal=error))
+        return None
+    if exchange.is_stream:
+        flight.begin(Head(exchange.member, is_stream=True))
+        return Outcome(await _relay_stream(exchange, flight))
+    body = await exchange.read(ANSWER_LIMIT_BYTES)
+    try:
+        outcome = Outcome(read_json(body), body)
+    except NotAnAnswer as error:
+        raise UpstreamError("The model server's reply is not a chat completion.", headers=NO_RETRY) from error
+    flight.begin(Head(exchange.member))
+    return outcome
+
+
+async def _relay_stream(exchange: Exchange, flight: AnswerFlight) -> Reading:
+    reader = StreamReader()
+    total = 0
+    async for events in exchange.batches():
+        frames, is_done = _take(reader, events)
+        size = sum(len(frame.data) for frame in frames)
+        total += size
+        if total > ANSWER_LIMIT_BYTES:
+            raise UpstreamError("The model server's answer is too large.", headers=NO_RETRY)
+        flight.push(frames, size)
+        if is_done:
+            break
+    if not reader.is_complete:
+        # [DONE] alone proves nothing: vLLM sends it after an error, too.
+        raise UpstreamError(
+            "The model server ended the stream without a finish_reason.", code="incomplete_stream"
+        )
+    usage = reader.usage_chunk()
+    if usage is not None:
+        flight.push([usage], len(usage.data))
+    return reader.finish()
+
+
+def _take(reader: StreamReader, events: list[Event]) -> tuple[list[Frame], bool]:
+    frames: list[Frame] = []
+    for event in events:
+        if event.data == DONE:
+            return frames, True
+        try:
+            frames.append(reader.take(event.data))
+        except StreamBroken as error:
+            if error.body:
+                raise normalise(502, error.body) from error
+            raise UpstreamError(
+                "The model server sent a chunk that cannot be read.", code="invalid_chunk"
+            ) from error
+    return frames, False
+
+
+async def relay_out(seat: AnswerSeat, reply: Reply, wish: Wish) -> Reading:
+    """Send what the flight brings, as it comes. Raises what the flight failed with, ClientLeft or TooSlow."""
+    head = await seat.head()
+    reply.add("x-echogate-backend", head.backend)
+    if head.refusal is not None:
+        raise head.refusal
+    if wish.wants_stream and head.is_stream:
+        return await _stream_out(seat, reply, include_usage=wish.include_usage)
+    outcome = await seat.result()
+    fresh = Fresh.fresh(model=wish.model, now_s=time.time())
+    if wish.wants_stream:
+        await reply.start_stream()
+        await reply.end(as_chunks(outcome.reading.payload, fresh, include_usage=wish.include_usage))
+    else:
+        await reply.whole(200, outcome.body or as_json(outcome.reading.payload, fresh))
+    return outcome.reading
+
+
+async def _stream_out(seat: AnswerSeat, reply: Reply, *, include_usage: bool) -> Reading:
+    await reply.start_stream()
+    async for frames in seat.batches():
+        if include_usage:
+            await reply.events([frame.data for frame in frames])
+        else:
+            await reply.events([frame.without_usage for frame in frames if frame.without_usage is not None])
+    outcome = await seat.result()
+    await reply.end([DONE])
+    return outcome.reading

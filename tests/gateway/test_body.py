@@ -1,0 +1,113 @@
+"""The one place where a body is taken apart: what goes through untouched, what is equal, what is refused."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.body import canonical, split
+from gateway.errors import InvalidRequest
+
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63)
+    | st.floats(allow_nan=False, allow_infinity=False)
+)
+texts = st.text(alphabet=st.characters(exclude_categories=("Cs",)))
+values = st.recursive(
+    scalars | texts,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4),
+    max_leaves=12,
+)
+objects = st.dictionaries(texts, values, max_size=6)
+
+
+@given(objects, st.booleans(), st.sampled_from([None, 1, "\t"]))
+def test_any_object_is_read_as_json_reads_it_and_joined_to_the_same(value, ascii_only, indent):
+    raw = json.dumps(value, ensure_ascii=ascii_only, indent=indent).encode()
+    body = split(raw)
+    assert json.loads(body.joined({})) == value
+    assert {name: json.loads(text) for name, text in body.slices.items()} == value
+
+
+@given(objects)
+def test_order_spacing_and_number_forms_do_not_change_the_canonical_form(value):
+    turned = dict(reversed(value.items()))
+    one = split(json.dumps(value).encode())
+    other = split(json.dumps(turned, indent=3, ensure_ascii=False).encode())
+    assert canonical(one.values) == canonical(other.values)
+
+
+@pytest.mark.parametrize(
+    "forms", [["1", "1.0", "1e0", "10e-1"], ["0", "-0", "0.0", "-0.0"], ["0.5", "5e-1", "0.50"]]
+)
+def test_equal_numbers_are_equal_whatever_their_form(forms):
+    assert len({canonical(split(b'{"a":%s}' % form.encode()).values) for form in forms}) == 1
+
+
+@pytest.mark.parametrize(
+    "pair", [("1", "true"), ("1", '"1"'), ("0.1", "0.2"), ("9007199254740993", "9007199254740992")]
+)
+def test_different_values_stay_different(pair):
+    one, other = (canonical(split(b'{"a":%s}' % text.encode()).values) for text in pair)
+    assert one != other
+
+
+def test_odd_number_forms_and_unknown_fields_pass_byte_for_byte():
+    raw = b'{"model":"m", "temperature" : 1.50e+0,"x_new":{"b":1,"a":[1.0 ,2]},"t":"caf\\u00e9 \xe2\x82\xac"}'
+    joined = split(raw).joined({"model": '"other"'})
+    assert (
+        joined
+        == b'{"model":"other","temperature":1.50e+0,"x_new":{"b":1,"a":[1.0 ,2]},"t":"caf\\u00e9 \xe2\x82\xac"}'
+    )
+
+
+def test_members_are_replaced_added_and_left_out():
+    joined = split(b'{"a":1,"b":2}').joined({"a": None, "b": "3", "c": "4"})
+    assert joined == b'{"b":3,"c":4}'
+
+
+@pytest.mark.parametrize(
+    ("raw", "says"),
+    [
+        (b"", "JSON object"),
+        (b"[]", "JSON object"),
+        (b"null", "JSON object"),
+        (b"\xef\xbb\xbf{}", "JSON object"),
+        (b'{"a":1', "position"),
+        (b'{"a":1,}', "position"),
+        (b'{"a":1}x', "position 7"),
+        (b'{"a" 1}', "position 5"),
+        (b"{'a':1}", "position 1"),
+        (b'{"a":}', "position 5"),
+        (b'{"a":1,"a":1}', "twice"),
+        (b'{"a":{"b":1,"b":2}}', "twice"),
+        (b'{"a":[{"b":1,"\\u0062":2}]}', "twice"),
+        (b'{"a":NaN}', "NaN"),
+        (b'{"a":-Infinity}', "Infinity"),
+        (b'{"a":1e999}', "range of a double"),
+        (b'{"a":' + b"9" * 5000 + b"}", "too long"),
+        (b'{"a":"\xff"}', "UTF-8"),
+        (b'{"a":"hi \\ud83d there"}', "surrogate"),
+        (b'{"a":"tab\tinside"}', "position"),
+        (b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "nested"),
+    ],
+)
+def test_what_two_parsers_could_read_differently_is_refused_with_a_place(raw, says):
+    with pytest.raises(InvalidRequest, match=says):
+        split(raw)
+
+
+def test_a_whole_surrogate_pair_and_odd_characters_are_fine():
+    body = split(b'{"a":"\\ud83d\\ude00 \\u0000 \\uffff"}')
+    assert body.values["a"] == "\U0001f600 \x00 \uffff"
+
+
+def test_an_error_never_quotes_more_than_a_key():
+    with pytest.raises(InvalidRequest) as caught:
+        split(b'{"messages":"very secret prompt" "x"}')
+    assert "secret" not in caught.value.message

@@ -41,7 +41,9 @@ class KeyStore(Protocol):
 
     async def get(self, key_id: str, *, deadline: float | None = None) -> KeyRecord | None: ...
 
-    async def put(self, record: KeyRecord) -> None: ...
+    async def put(self, record: KeyRecord) -> None:
+        """Add or replace. A key that was revoked stays revoked, whatever the record says."""
+        ...
 
     async def list(self) -> Sequence[KeyRecord]:
         """All keys, newest first, revoked ones too."""

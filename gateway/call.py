@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from backends import Version
+from cache import Question
 
 from .body import Body, Json, canonical
 from .controls import Controls
-from .eligibility import Plan
 from .errors import InvalidRequest
 
 
@@ -23,13 +23,17 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A chat request, understood. `deadline_s` is a moment on `time.monotonic()`."""
+    """A chat request, understood. `question` is None where the cache is bypassed, for the reason `bypass`.
+
+    `deadline_s` is a moment on `time.monotonic()`.
+    """
 
     body: Body
     wish: Wish
     version: Version
     controls: Controls
-    plan: Plan
+    question: Question | None
+    bypass: str | None
     deadline_s: float
 
     def upstream_body(self, upstream_model: str) -> bytes:

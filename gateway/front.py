@@ -135,7 +135,7 @@ class Front:
                 "unexpected",
                 error=type(error).__name__,
                 request_id=timeline.request_id,
-                exc_info=_place(error),
+                where=_place(error),
             )
             failure = ApiError("The gateway failed; the request id says where to look.")
         if failure.status >= 400 and not reply.is_ended:

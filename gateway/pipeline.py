@@ -21,9 +21,9 @@ from . import notes, spans
 from .answers import Reading
 from .body import split
 from .call import Call, read_wish
-from .controls import Mode, read_controls
+from .controls import Controls, Mode, read_controls
 from .data.wire import Reply, Request, departure
-from .eligibility import Asker, Scope, plan
+from .eligibility import Asker, Plan, Scope, plan
 from .errors import NO_RETRY, ApiError, TimedOut, from_auth, from_backend, from_decision
 from .relay import AnswerFlight, AnswerFlights, Outcome, relay_in, relay_out
 from .render import Reply as Fresh
@@ -74,7 +74,9 @@ class Pipeline:
         limit = self._limiter.take(principal, deadline=store_deadline)
         try:
             call = self._read(raw, request, principal, timeline, deadline_s=deadline_s)
-            lookup = self._begin_lookup(call, deadline=store_deadline)
+            lookup = None
+            if call.question is not None and call.controls.reads:
+                lookup = self._cache.begin(call.question, deadline=store_deadline)
         except (ApiError, BackendError):
             await self._admit(limit, started, reply, timeline)  # a refused request counts as well
             raise
@@ -124,21 +126,17 @@ class Pipeline:
         controls = read_controls(request.headers, body.values.get("cache"), mode=self._policy.mode)
         asker = Asker(principal, self._policy.scope)
         planned = plan(body.values, asker=asker, version=version, controls=controls)
-        return Call(body, wish, version, controls, planned, deadline_s)
+        question = self._question(planned, controls) if planned.bypass is None else None
+        return Call(body, wish, version, controls, question, planned.bypass, deadline_s)
 
-    def _question(self, call: Call) -> Question:
+    def _question(self, planned: Plan, controls: Controls) -> Question:
         return Question(
-            partition=self._cache.partition(call.plan.namespace, call.plan.material),
-            text=call.plan.text,
-            skip_semantic=call.plan.skip_semantic,
-            max_age_s=call.controls.max_age_s,
-            min_similarity=call.controls.min_similarity,
+            partition=self._cache.partition(planned.namespace, planned.material),
+            text=planned.text,
+            skip_semantic=planned.skip_semantic,
+            max_age_s=controls.max_age_s,
+            min_similarity=controls.min_similarity,
         )
-
-    def _begin_lookup(self, call: Call, *, deadline: float) -> Lookup | None:
-        if call.plan.bypass is not None or not call.controls.reads:
-            return None
-        return self._cache.begin(self._question(call), deadline=deadline)
 
     async def _answer(
         self,
@@ -150,14 +148,13 @@ class Pipeline:
         *,
         store_deadline: float,
     ) -> None:
-        if call.plan.bypass is not None:
-            notes.outcome(timeline, reply, "BYPASS", call.plan.bypass)
-            await self._fetch(call, None, request, reply, timeline, key=None)
+        if call.question is None:
+            notes.outcome(timeline, reply, "BYPASS", call.bypass)
+            await self._fetch(call, None, request, reply, timeline)
         elif lookup is None:
-            question = self._question(call)
+            ticket = await self._cache.ticket(call.question, deadline=store_deadline)
             notes.outcome(timeline, reply, "REFRESH", "no-cache")
-            ticket = await self._cache.ticket(question, deadline=store_deadline)
-            await self._fetch(call, ticket, request, reply, timeline, key=None)
+            await self._fetch(call, ticket, request, reply, timeline)
         else:
             started = time.monotonic()
             found = await lookup.result()
@@ -165,7 +162,7 @@ class Pipeline:
             if isinstance(found, Hit):
                 await self._serve(found, call, reply, timeline)
             else:
-                await self._miss(found, call, lookup.question, request, reply, timeline)
+                await self._miss(found, call, call.question, request, reply, timeline)
 
     async def _serve(self, hit: Hit, call: Call, reply: Reply, timeline: Timeline) -> None:
         notes.hit(timeline, reply, hit)
@@ -201,8 +198,10 @@ class Pipeline:
         reply: Reply,
         timeline: Timeline,
         *,
-        key: Hashable | None,
+        key: Hashable | None = None,
     ) -> None:
+        """Ask a backend; whoever asks the same under the same `key` meanwhile shares the call (None: nobody)."""
+
         async def produce(flight: AnswerFlight) -> None:
             reading = await self._ask_backend(call, flight, timeline)
             if reading is not None and ticket is not None:

@@ -1,0 +1,164 @@
+"""A whole data plane for a test, in this process: real store, scripted backends, real HTTP on a free port.
+
+    async with running_gateway(upstream) as gateway:
+        reply = await gateway.chat("What is a kettle for?")
+        assert reply.headers["x-cache"] == "MISS"
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+import tempfile
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import uvicorn
+
+from auth import RequestLimit, StoreKeys, mint
+from gateway.app import DataPlane, open_gateway
+from gateway.control import ControlRecord
+from gateway.runtime import Runtime
+from gateway.settings import Settings
+from gateway.store import StoreClient
+from tests.scripted import ScriptedUpstream
+from tests.valkey import Valkey, running_valkey
+
+
+@dataclass
+class RunningGateway:
+    plane: DataPlane
+    valkey: Valkey
+    client: httpx.AsyncClient
+    base_url: str
+    key: str
+    _keys: StoreKeys
+    _controls: list[Any] = field(default_factory=list)
+
+    async def new_key(
+        self, tenant: str = "acme", service: str = "web", *, rate_per_s: float = 10_000, burst: int = 10_000
+    ) -> str:
+        limit = RequestLimit(rate_per_s, burst)
+        record, secret = mint(tenant=tenant, service=service, name="test", limit=limit, created_at_s=time.time())
+        await self._keys.put(record)
+        return secret
+
+    def control(self, record: ControlRecord) -> None:
+        for callback in self._controls:
+            callback(record)
+
+    async def chat(
+        self,
+        content: Any = "What is a kettle for?",
+        *,
+        key: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        **fields: Any,
+    ) -> httpx.Response:
+        """POST a chat request; `messages` replaces the one user turn made of `content`."""
+        body = {"model": "m1", "temperature": 0, "messages": [{"role": "user", "content": content}]} | fields
+        return await self.post(json.dumps(body).encode(), key=key, headers=headers)
+
+    async def post(
+        self, body: bytes, *, key: str | None = None, headers: Mapping[str, str] | None = None
+    ) -> httpx.Response:
+        return await self.client.post(
+            "/v1/chat/completions",
+            content=body,
+            headers={"authorization": f"Bearer {key or self.key}", "content-type": "application/json"}
+            | dict(headers or {}),
+        )
+
+    @asynccontextmanager
+    async def chat_stream(
+        self, content: Any = "What is a kettle for?", *, headers: Mapping[str, str] | None = None, **fields: Any
+    ) -> AsyncIterator[httpx.Response]:
+        body = {"model": "m1", "temperature": 0, "stream": True, "messages": [{"role": "user", "content": content}]}
+        async with self.client.stream(
+            "POST",
+            "/v1/chat/completions",
+            json=body | fields,
+            headers={"authorization": f"Bearer {self.key}"} | dict(headers or {}),
+        ) as reply:
+            yield reply
+
+
+def events(text: str) -> list[Any]:
+    """The data of an SSE body: parsed JSON, or the bare word for `[DONE]`."""
+    data = [block.removeprefix("data: ") for block in text.split("\n\n") if block]
+    return [word if word == "[DONE]" else json.loads(word) for word in data]
+
+
+def streamed_text(text: str) -> str:
+    chunks = [event for event in events(text) if isinstance(event, dict) and event.get("choices")]
+    return "".join(chunk["choices"][0]["delta"].get("content") or "" for chunk in chunks)
+
+
+def answer_of(reply: httpx.Response) -> str:
+    return str(reply.json()["choices"][0]["message"]["content"])
+
+
+def settings_for(*upstreams: ScriptedUpstream | str, data_dir: Path | None = None, **sections: Any) -> Settings:
+    """Two public models, `m1` and `m2`, over the same members; `embedder: none` unless a test says otherwise."""
+    urls = [upstream if isinstance(upstream, str) else upstream.base_url for upstream in upstreams]
+    pools = {
+        model: [{"url": url, "name": f"{model}-{number}", "model": "m", "revision": "r1"} for number, url in enumerate(urls, 1)]
+        for model in ("m1", "m2")
+    }
+    cache = {"embedder": {"kind": "none"}} | sections.pop("cache", {})
+    folder = {"data_dir": data_dir} if data_dir is not None else {}
+    return Settings(pools=pools, cache=cache, **folder, **sections)
+
+
+@asynccontextmanager
+async def running_gateway(
+    *upstreams: ScriptedUpstream | str, valkey: Valkey | None = None, settings: Settings | None = None, **sections: Any
+) -> AsyncIterator[RunningGateway]:
+    async with AsyncExitStack() as stack:
+        valkey = valkey or await stack.enter_async_context(running_valkey())
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="eg-")))
+        settings = settings or settings_for(*upstreams, data_dir=folder, **sections)
+        controls: list[Any] = []
+        runtime = Runtime(
+            worker=0,
+            durable_url=valkey.url,
+            cache_url=valkey.url,
+            secret=b"s" * 32,
+            live_workers=lambda: 1,
+            on_control=controls.append,
+        )
+        plane = await stack.enter_async_context(open_gateway(settings, runtime))
+        base_url = await stack.enter_async_context(_served(plane))
+        client = await stack.enter_async_context(httpx.AsyncClient(base_url=base_url, timeout=30, trust_env=False))
+        admin = await stack.enter_async_context(StoreClient.open(valkey.url, deadline_s=5, name="test"))
+        gateway = RunningGateway(plane, valkey, client, base_url, "", StoreKeys(admin), controls)
+        gateway.key = await gateway.new_key()
+        yield gateway
+
+
+@asynccontextmanager
+async def _served(plane: DataPlane) -> AsyncIterator[str]:
+    """The plane behind uvicorn as a worker runs it, on a free port."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    config = uvicorn.Config(
+        plane.asgi, log_config=None, access_log=False, lifespan="off", http="httptools", timeout_graceful_shutdown=2
+    )
+    server = uvicorn.Server(config)
+    server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign, assignment] # the test's own signals
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    async with asyncio.timeout(10):
+        while not server.started:  # noqa: ASYNC110 - uvicorn has no event for it
+            await asyncio.sleep(0.001)
+    try:
+        yield "http://127.0.0.1:%d" % listener.getsockname()[1]
+    finally:
+        server.should_exit = True
+        await serving
+        listener.close()

@@ -51,9 +51,18 @@ class DataPlane:
     """What the worker's shell serves and asks."""
 
     def __init__(
-        self, *, front: Front, metrics: Metrics, stores: dict[str, StoreClient], standing: tuple[str, ...]
+        self,
+        *,
+        front: Front,
+        cache: SemanticCache,
+        pools: Pools,
+        metrics: Metrics,
+        stores: dict[str, StoreClient],
+        standing: tuple[str, ...],
     ) -> None:
         self._front = front
+        self.cache = cache
+        self.pools = pools
         self._stores = stores
         self._standing = standing
         self._is_draining = False
@@ -124,7 +133,9 @@ async def open_gateway(settings: Settings, runtime: Runtime) -> AsyncIterator[Da
         )
         if not settings.pools:
             standing = (*standing, "no pools are configured")
-        plane = DataPlane(front=front, metrics=telemetry.metrics, stores=stores, standing=standing)
+        plane = DataPlane(
+            front=front, cache=cache, pools=pools, metrics=telemetry.metrics, stores=stores, standing=standing
+        )
         telemetry.metrics.watch(
             in_flight=pools.in_flight, store_up=lambda: {role: store.is_up for role, store in stores.items()}
         )

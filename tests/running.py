@@ -1,8 +1,8 @@
 """A whole data plane for a test, in this process: real store, scripted backends, real HTTP on a free port.
 
-    async with running_gateway(upstream) as gateway:
-        reply = await gateway.chat("What is a kettle for?")
-        assert reply.headers["x-cache"] == "MISS"
+async with running_gateway(upstream) as gateway:
+    reply = await gateway.chat("What is a kettle for?")
+    assert reply.headers["x-cache"] == "MISS"
 """
 
 from __future__ import annotations
@@ -39,15 +39,17 @@ class RunningGateway:
     client: httpx.AsyncClient
     base_url: str
     key: str
-    _keys: StoreKeys
+    keys: StoreKeys
     _controls: list[Any] = field(default_factory=list)
 
     async def new_key(
         self, tenant: str = "acme", service: str = "web", *, rate_per_s: float = 10_000, burst: int = 10_000
     ) -> str:
         limit = RequestLimit(rate_per_s, burst)
-        record, secret = mint(tenant=tenant, service=service, name="test", limit=limit, created_at_s=time.time())
-        await self._keys.put(record)
+        record, secret = mint(
+            tenant=tenant, service=service, name="test", limit=limit, created_at_s=time.time()
+        )
+        await self.keys.put(record)
         return secret
 
     def control(self, record: ControlRecord) -> None:
@@ -78,9 +80,18 @@ class RunningGateway:
 
     @asynccontextmanager
     async def chat_stream(
-        self, content: Any = "What is a kettle for?", *, headers: Mapping[str, str] | None = None, **fields: Any
+        self,
+        content: Any = "What is a kettle for?",
+        *,
+        headers: Mapping[str, str] | None = None,
+        **fields: Any,
     ) -> AsyncIterator[httpx.Response]:
-        body = {"model": "m1", "temperature": 0, "stream": True, "messages": [{"role": "user", "content": content}]}
+        body = {
+            "model": "m1",
+            "temperature": 0,
+            "stream": True,
+            "messages": [{"role": "user", "content": content}],
+        }
         async with self.client.stream(
             "POST",
             "/v1/chat/completions",
@@ -105,11 +116,16 @@ def answer_of(reply: httpx.Response) -> str:
     return str(reply.json()["choices"][0]["message"]["content"])
 
 
-def settings_for(*upstreams: ScriptedUpstream | str, data_dir: Path | None = None, **sections: Any) -> Settings:
+def settings_for(
+    *upstreams: ScriptedUpstream | str, data_dir: Path | None = None, **sections: Any
+) -> Settings:
     """Two public models, `m1` and `m2`, over the same members; `embedder: none` unless a test says otherwise."""
     urls = [upstream if isinstance(upstream, str) else upstream.base_url for upstream in upstreams]
     pools = {
-        model: [{"url": url, "name": f"{model}-{number}", "model": "m", "revision": "r1"} for number, url in enumerate(urls, 1)]
+        model: [
+            {"url": url, "name": f"{model}-{number}", "model": "m", "revision": "r1"}
+            for number, url in enumerate(urls, 1)
+        ]
         for model in ("m1", "m2")
     }
     cache = {"embedder": {"kind": "none"}} | sections.pop("cache", {})
@@ -119,7 +135,10 @@ def settings_for(*upstreams: ScriptedUpstream | str, data_dir: Path | None = Non
 
 @asynccontextmanager
 async def running_gateway(
-    *upstreams: ScriptedUpstream | str, valkey: Valkey | None = None, settings: Settings | None = None, **sections: Any
+    *upstreams: ScriptedUpstream | str,
+    valkey: Valkey | None = None,
+    settings: Settings | None = None,
+    **sections: Any,
 ) -> AsyncIterator[RunningGateway]:
     async with AsyncExitStack() as stack:
         valkey = valkey or await stack.enter_async_context(running_valkey())
@@ -136,7 +155,9 @@ async def running_gateway(
         )
         plane = await stack.enter_async_context(open_gateway(settings, runtime))
         base_url = await stack.enter_async_context(_served(plane))
-        client = await stack.enter_async_context(httpx.AsyncClient(base_url=base_url, timeout=30, trust_env=False))
+        client = await stack.enter_async_context(
+            httpx.AsyncClient(base_url=base_url, timeout=30, trust_env=False)
+        )
         admin = await stack.enter_async_context(StoreClient.open(valkey.url, deadline_s=5, name="test"))
         gateway = RunningGateway(plane, valkey, client, base_url, "", StoreKeys(admin), controls)
         gateway.key = await gateway.new_key()
@@ -148,7 +169,12 @@ async def _served(plane: DataPlane) -> AsyncIterator[str]:
     """The plane behind uvicorn as a worker runs it, on a free port."""
     listener = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(
-        plane.asgi, log_config=None, access_log=False, lifespan="off", http="httptools", timeout_graceful_shutdown=2
+        plane.asgi,
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        http="httptools",
+        timeout_graceful_shutdown=2,
     )
     server = uvicorn.Server(config)
     server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign, assignment] # the test's own signals

@@ -1,0 +1,388 @@
+"""What a request lives through: stores that die, backends that break, clients that leave, and what is never stored."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import random
+import time
+
+import httpx
+import pytest
+
+from gateway.control import KeyChanged
+from tests.running import RunningGateway, answer_of, events, running_gateway, streamed_text
+from tests.scripted import CUT, HANG, RESET, ScriptedUpstream, delta
+from tests.valkey import eventually
+
+
+async def read_stream(
+    gateway: RunningGateway, content: str = "q", **fields
+) -> tuple[int, list, httpx.Headers]:
+    async with gateway.chat_stream(content, **fields) as reply:
+        return reply.status_code, events((await reply.aread()).decode()), reply.headers
+
+
+def error_of(chunks: list) -> dict:
+    """The one error frame a broken stream ends with."""
+    *_, last = chunks
+    assert set(last) == {"error"}
+    assert set(last["error"]) == {"message", "type", "param", "code"}
+    return last["error"]
+
+
+class TestBrokenStreams:
+    @pytest.mark.parametrize(
+        "ending",
+        [
+            [CUT],
+            [RESET],
+            [b"data: {not json}\n\n"],
+            ["[DONE]"],
+            [],
+            [
+                {
+                    "error": {
+                        "message": "EngineCore encountered an issue",
+                        "type": "InternalServerError",
+                        "code": 500,
+                    }
+                },
+                "[DONE]",
+            ],
+            [b": bye\n\n"],
+        ],
+        ids=[
+            "cut",
+            "reset",
+            "rubbish",
+            "done-without-finish",
+            "end-without-finish",
+            "error-chunk",
+            "comment",
+        ],
+    )
+    async def test_a_stream_cut_short_ends_in_one_error_frame_and_is_not_stored(self, ending):
+        async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
+            upstream.stream([delta("a"), delta("b"), *ending])
+            status, chunks, _ = await read_stream(gateway)
+            assert status == 200
+            assert error_of(chunks)
+            assert "[DONE]" not in chunks
+            status, chunks, headers = await read_stream(gateway)
+            assert headers["x-cache"] == "MISS"
+            assert chunks[-1] == "[DONE]"
+            assert set(gateway.plane.pools.in_flight().values()) == {0}
+
+    async def test_silence_between_chunks_ends_in_an_error_frame(self):
+        upstream_settings = {"idle_timeout_s": 0.2}
+        async with (
+            ScriptedUpstream() as upstream,
+            running_gateway(upstream, upstream=upstream_settings) as gateway,
+        ):
+            upstream.stream([delta("a"), delta("b"), HANG])
+            _, chunks, _ = await read_stream(gateway)
+            assert error_of(chunks)["code"] == "upstream_timeout"
+            await upstream.calls[0].wait_closed()
+            assert set(gateway.plane.pools.in_flight().values()) == {0}
+
+    async def test_an_empty_stream_is_tried_on_another_member_and_never_stored(self):
+        async with (
+            ScriptedUpstream() as one,
+            ScriptedUpstream() as other,
+            running_gateway(one, other) as gateway,
+        ):
+            for upstream in (one, other):
+                upstream.stream(["[DONE]"])
+            _, chunks, _ = await read_stream(gateway)
+            assert chunks[-1] != "[DONE]"
+            assert len(one.calls) == len(other.calls) == 1
+            assert (await read_stream(gateway))[2]["x-cache"] == "MISS"
+
+    async def test_comments_of_the_upstream_are_never_data(self):
+        async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
+            waits = [b": still working\n\n"] * 3
+            upstream.stream([*waits, delta("a"), *waits, delta("b"), delta(finish="stop"), "[DONE]"])
+            async with gateway.chat_stream() as reply:
+                body = (await reply.aread()).decode()
+            assert "working" not in body
+            assert streamed_text(body) == "ab"
+
+
+class TestFailover:
+    async def test_a_failure_before_the_first_byte_is_retried_once_on_another_member(self):
+        async with (
+            ScriptedUpstream() as one,
+            ScriptedUpstream() as other,
+            running_gateway(one, other) as gateway,
+        ):
+            for upstream in (one, other):
+                upstream.handler = None
+            one.reply_json({"error": "x"}, status=500, times=100)
+            for number in range(10):
+                reply = await gateway.chat(f"question {number}")
+                assert reply.status_code == 200
+            assert len(one.calls) <= 10
+
+    async def test_all_members_down_is_one_clear_error_that_is_not_retried(self):
+        async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
+            await upstream.stop()
+            reply = await gateway.chat()
+        assert reply.status_code == 502
+        assert reply.headers["x-should-retry"] == "false"
+        assert "127.0.0.1" not in reply.text
+
+    async def test_a_request_has_one_deadline(self):
+        upstream_settings = {"request_timeout_s": 0.3}
+        async with (
+            ScriptedUpstream() as upstream,
+            running_gateway(upstream, upstream=upstream_settings) as gateway,
+        ):
+            upstream.hang()
+            reply = await gateway.chat()
+            assert (reply.status_code, reply.json()["error"]["code"]) == (504, "upstream_timeout")
+            await upstream.calls[0].wait_closed()
+
+    async def test_the_sdks_own_timeout_is_the_deadline(self):
+        async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
+            upstream.hang()
+            reply = await gateway.chat(headers={"x-stainless-read-timeout": "0.3"})
+            assert reply.status_code == 504
+
+
+class TestSharedCalls:
+    async def hundred(self, gateway: RunningGateway, *, leave_first: bool = False) -> list[str]:
+        async def ask(number: int) -> str:
+            if number % 2:
+                _, chunks, _ = await read_stream(gateway, "the same")
+                assert chunks[-1] == "[DONE]"
+                return "".join(
+                    c["choices"][0]["delta"].get("content") or "" for c in chunks[:-1] if c["choices"]
+                )
+            return answer_of(await gateway.chat("the same"))
+
+        asking = [asyncio.create_task(ask(number)) for number in range(100)]
+        if leave_first:
+            await asyncio.sleep(0.1)
+            asking.pop(0).cancel()
+        return await asyncio.gather(*asking)
+
+    @pytest.mark.parametrize("leave_first", [False, True], ids=["all-stay", "first-leaves"])
+    async def test_a_hundred_equal_misses_make_one_call_half_of_them_streaming(self, leave_first):
+        async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
+            upstream.first_byte_delay_s = 0.4
+            answers = await self.hundred(gateway, leave_first=leave_first)
+            assert len(set(answers)) == 1
+            assert len(upstream.calls) == 1
+            assert gateway.plane.pools.in_flight() == {"m1-1": 0, "m2-1": 0}
+
+    async def test_a_hundred_equal_misses_survive_a_first_attempt_that_fails(self):
+        async with (
+            ScriptedUpstream() as one,
+            ScriptedUpstream() as other,
+            running_gateway(one, other) as gateway,
+        ):
+            failed = False
+
+            async def fail_once(call, wire):
+                nonlocal failed
+                await asyncio.sleep(0.3)
+                if failed:
+                    await one.answer_chat(call, wire)
+                else:
+                    failed = True
+                    await wire.json({"error": "no"}, status=500)
+
+            one.handler = other.handler = fail_once
+            assert len(set(await self.hundred(gateway))) == 1
+            assert len(one.calls) + len(other.calls) == 2
+
+    async def test_followers_are_marked_shared_and_settle_nothing(self):
+        async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
+            upstream.first_byte_delay_s = 0.2
+            replies = await asyncio.gather(*[gateway.chat() for _ in range(5)])
+        reasons = sorted(reply.headers["x-cache-reason"] for reply in replies)
+        assert reasons == ["no-embedder", *["shared"] * 4]
+        assert {reply.headers["x-cache"] for reply in replies} == {"MISS"}
+
+    async def test_no_cache_neither_starts_nor_joins_a_shared_call(self):
+        async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
+            upstream.first_byte_delay_s = 0.2
+            headers = {"cache-control": "no-cache"}
+            await asyncio.gather(*[gateway.chat(headers=headers) for _ in range(3)])
+            assert len(upstream.calls) == 3
+
+    async def test_two_different_questions_are_never_shared(self):
+        async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
+            upstream.first_byte_delay_s = 0.1
+            words = [f"nonce-{number}" for number in range(40)]
+            replies = await asyncio.gather(*[gateway.chat(word) for word in words])
+            for word, reply in zip(words, replies, strict=True):
+                assert word in answer_of(reply).split()
+
+
+class TestLeaving:
+    async def leave(self, gateway: RunningGateway, *, stream: bool, after_chunks: int = 0) -> None:
+        if not stream:
+            asking = asyncio.create_task(gateway.chat("q"))
+            await asyncio.sleep(0.15)
+            asking.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await asking
+            return
+        async with gateway.chat_stream("q") as reply:
+            seen = 0
+            async for line in reply.aiter_lines():
+                seen += line.startswith("data:")
+                if seen >= after_chunks:
+                    break
+
+    @pytest.mark.parametrize("stream", [True, False])
+    async def test_a_client_that_leaves_frees_the_backend_within_a_second(self, stream):
+        async with ScriptedUpstream(words=400) as upstream, running_gateway(upstream) as gateway:
+            upstream.chunk_delay_s = 0.02
+            upstream.first_byte_delay_s = 0.0 if stream else 10
+            await self.leave(gateway, stream=stream, after_chunks=3)
+            left = time.monotonic()
+            assert await upstream.calls[0].wait_closed() - left < 1
+            await eventually(lambda: set(gateway.plane.pools.in_flight().values()) == {0})
+            upstream.first_byte_delay_s = upstream.chunk_delay_s = 0
+            assert (await gateway.chat("q")).headers["x-cache"] == "MISS"
+
+    async def test_clients_that_come_and_go_leave_no_trace_of_a_fault(self, capfd):
+        async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
+            host, port = gateway.base_url.removeprefix("http://").split(":")
+            body = json.dumps({"model": "m1", "messages": [{"role": "user", "content": "q"}]}).encode()
+            head = (
+                f"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {gateway.key}\r\n"
+                f"content-length: {len(body)}\r\n\r\n"
+            ).encode()
+            for _ in range(200):
+                _, writer = await asyncio.open_connection(host, int(port))
+                writer.write(head + body[: random.randrange(len(body) + 1)])
+                writer.close()
+            await eventually(lambda: gateway.plane.in_flight == 0)
+            await eventually(lambda: upstream.active == 0)
+        log = capfd.readouterr().err
+        assert "Traceback" not in log
+        assert '"status":500' not in log
+        assert '"status":499' in log
+
+    async def test_whatever_comes_after_a_reply_is_done_though_the_client_closed_at_its_last_byte(self):
+        async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
+            for number in range(100):
+                async with httpx.AsyncClient(base_url=gateway.base_url, trust_env=False) as client:
+                    await client.post(
+                        "/v1/chat/completions",
+                        json={"model": "m1", "messages": [{"role": "user", "content": f"q{number}"}]},
+                        headers={"authorization": f"Bearer {gateway.key}"},
+                    )
+            for number in range(100):
+                body = {"model": "m1", "messages": [{"role": "user", "content": f"q{number}"}]}
+                assert (await gateway.post(json.dumps(body).encode())).headers["x-cache"] == "HIT-EXACT"
+            assert len(upstream.calls) == 100
+
+
+class TestStoreTrouble:
+    async def test_a_hung_store_is_a_miss_within_the_deadline_and_hits_come_back(self):
+        async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
+            await gateway.chat("before")
+            gateway.valkey.hang()
+            replies = [await gateway.chat("before") for _ in range(10)]
+            assert {r.status_code for r in replies} == {200}
+            assert {r.headers["x-cache"] for r in replies} == {"MISS"}
+            ready = await gateway.client.get("/health/ready")
+            assert (ready.status_code, ready.json()["status"]) == (200, "degraded")
+            assert (await gateway.client.get("/health/live")).status_code == 200
+            gateway.valkey.resume()
+            await self.until_hit(gateway, "before")
+            assert (await gateway.client.get("/health/ready")).json()["status"] == "ok"
+
+    async def test_a_killed_store_leaves_known_keys_and_local_limits_and_comes_back_with_its_data(self):
+        async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
+            limited = await gateway.new_key(rate_per_s=1, burst=3)
+            for known in (limited, gateway.key):
+                assert (await gateway.chat(key=known)).status_code == 200
+            stranger = await gateway.new_key()
+            await gateway.valkey.kill()
+            statuses = [(await gateway.chat(f"q{n}", key=limited)).status_code for n in range(5)]
+            assert statuses == [200, 200, 200, 429, 429]
+            unknown = await gateway.chat(key=stranger)
+            assert (unknown.status_code, unknown.json()["error"]["code"]) == (503, "auth_unavailable")
+            await gateway.valkey.start()
+            await self.until_hit(gateway, "after")
+            assert (await gateway.chat(key=stranger)).status_code == 200
+
+    async def test_requests_go_on_while_the_store_hangs_dies_and_returns_under_traffic(self):
+        async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
+            statuses: list[int] = []
+            is_over = False
+
+            async def client(name: int) -> None:
+                number = 0
+                while not is_over:
+                    statuses.append((await gateway.chat(f"{name}-{number % 5}")).status_code)
+                    number += 1
+
+            clients = [asyncio.create_task(client(name)) for name in range(4)]
+            await eventually(lambda: len(statuses) > 40)
+            gateway.valkey.hang()
+            await eventually(lambda: len(statuses) > 100)
+            gateway.valkey.resume()
+            await eventually(lambda: len(statuses) > 160)
+            await gateway.valkey.kill()
+            await eventually(lambda: len(statuses) > 220)
+            await gateway.valkey.start()
+            await eventually(lambda: len(statuses) > 300, within_s=20)
+            is_over = True
+            await asyncio.gather(*clients)
+            assert set(statuses) == {200}
+            await self.until_hit(gateway, "0-0")
+
+    async def test_a_flush_while_a_stream_runs_keeps_its_answer_out(self):
+        async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
+            upstream.chunk_delay_s = 0.05
+            async with gateway.chat_stream("q") as reply:
+                lines = reply.aiter_lines()
+                await anext(lines)
+                await gateway.plane.cache.flush("acme/default/m1")
+                rest = [line async for line in lines]
+            assert "data: [DONE]" in rest
+            assert (await gateway.chat("q")).headers["x-cache"] == "MISS"
+
+    async def until_hit(self, gateway: RunningGateway, content: str) -> None:
+        async with asyncio.timeout(10):
+            while (await gateway.chat(content)).headers["x-cache"] != "HIT-EXACT":
+                await asyncio.sleep(0.02)
+
+
+async def test_a_revoked_key_is_forgotten_at_the_nudge():
+    async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
+        key = await gateway.new_key()
+        assert (await gateway.chat(key=key)).status_code == 200
+        key_id = key.split("-")[1]
+        await gateway.keys.revoke(key_id, at_s=time.time())
+        gateway.control(KeyChanged(key_id))
+        assert (await gateway.chat(key=key)).status_code == 401
+
+
+async def test_many_clients_some_of_which_leave_never_get_anothers_answer():
+    async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
+        upstream.chunk_delay_s = 0.002
+
+        async def client(number: int) -> None:
+            for turn in range(5):
+                word = f"nonce-{number}-{turn}"
+                if (number + turn) % 3 == 0:
+                    async with gateway.chat_stream(word) as reply:
+                        if turn % 2:
+                            continue  # leaves
+                        body = streamed_text((await reply.aread()).decode())
+                else:
+                    reply = await gateway.chat(word)
+                    body = answer_of(reply)
+                assert [heard for heard in body.split() if heard.startswith("nonce-")] == [word]
+
+        await asyncio.gather(*[client(number) for number in range(60)])
+        await eventually(lambda: gateway.plane.in_flight == 0)

@@ -60,6 +60,11 @@ class Settings(BaseSettings):
     limits: LimitSettings = LimitSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
 
+    @property
+    def model_folder(self) -> Path:
+        """Where the onnx embedder's prepared model lies (`echogate models prepare`)."""
+        return Path(self.cache.embedder.model or self.data_dir / "models" / "all-minilm-l6-v2")
+
     @classmethod
     def load(cls, path: Path | None) -> Settings:
         """The settings of a file (None: defaults) under the environment's overrides. Raises SettingsError."""

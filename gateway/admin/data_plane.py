@@ -1,0 +1,155 @@
+"""Describes the data plane in the admin plane's OpenAPI document: it is served elsewhere, and not by FastAPI."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+_REQUEST_HEADERS = {
+    "Cache-Control": (
+        "`no-cache`: do not read the cache, but store the answer. `no-store`: neither. `max-age=N`: only answers "
+        "younger than N seconds. `only-if-cached`: never ask a backend; a miss is a 504."
+    ),
+    "x-cache-mode": "`off`, `exact` or `semantic`: at most what the deployment allows.",
+    "x-cache-namespace": "A namespace of your own, `[a-z0-9._-]{1,64}`.",
+    "x-cache-threshold": "Least cosine similarity of a semantic hit, on top of the policy's own.",
+    "X-Request-Id": "Your own id, up to 128 printable ASCII characters; it is echoed.",
+    "traceparent": "W3C Trace Context: the request becomes part of your trace.",
+}
+
+_REPLY_HEADERS = {
+    "x-request-id": "Your X-Request-Id, or Echogate's own id.",
+    "x-echogate-request-id": "Echogate's id of this request.",
+    "x-trace-id": "The trace this request is in.",
+    "x-cache": "`HIT-EXACT`, `HIT-SEMANTIC`, `MISS`, `BYPASS` or `REFRESH`.",
+    "x-cache-reason": "Why, in a machine word.",
+    "x-cache-id": "The stored answer, on a hit.",
+    "x-cache-similarity": "Cosine of your question and the stored one, on a hit.",
+    "age": "Age of the stored answer in seconds, on a hit.",
+    "x-echogate-backend": "The backend that answered.",
+    "x-ratelimit-limit-requests": "Requests at once that the key's limit allows.",
+    "x-ratelimit-remaining-requests": "Requests left now.",
+    "x-ratelimit-reset-requests": "Time until the limit is whole again, such as `12ms` or `6m0s`.",
+}
+
+_ERRORS = {
+    "400": "The body or a header is not what was expected; a key that comes twice in an object is refused too.",
+    "401": "No key, two different keys, an unknown or a revoked one.",
+    "404": "No such path, or no pool serves this model.",
+    "413": "The body is larger than `server.body_limit_mib`.",
+    "429": "The key's limit is reached: see `retry-after` and `retry-after-ms`.",
+    "502": "The backend broke off, on a second member too.",
+    "503": "Keys cannot be checked, or no backend can be tried.",
+    "504": "The backend was too slow, or `only-if-cached` met a miss.",
+}
+
+_CHAT_REQUEST: dict[str, Any] = {
+    "type": "object",
+    "required": ["model", "messages"],
+    "additionalProperties": True,
+    "description": (
+        "OpenAI's chat completion request. Fields Echogate does not know go to the backend byte for byte, and "
+        "two requests that differ in any of them never share an answer. `cache` is LiteLLM's cache control."
+    ),
+    "properties": {
+        "model": {"type": "string", "description": "The public name of a pool."},
+        "messages": {"type": "array", "items": {"type": "object", "additionalProperties": True}},
+        "stream": {"type": "boolean", "default": False},
+        "stream_options": {"type": "object", "properties": {"include_usage": {"type": "boolean"}}},
+    },
+    "example": {"model": "my-model", "messages": [{"role": "user", "content": "Why is the sky blue?"}]},
+}
+
+
+def describe_data_plane(app: FastAPI) -> None:
+    """Add the data plane's paths to the application's OpenAPI document."""
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            document = get_openapi(
+                title=app.title,
+                version=app.version,
+                summary=app.summary,
+                routes=app.routes,
+                servers=app.servers,
+            )
+            schemes = document.setdefault("components", {}).setdefault("securitySchemes", {})
+            schemes["key"] = {"type": "http", "scheme": "bearer", "description": "A key: `eg-<id>-<secret>`."}
+            schemes["x-api-key"] = {"type": "apiKey", "in": "header", "name": "X-API-Key"}
+            schemes["admin"] = {"type": "http", "scheme": "bearer", "description": "The admin key."}
+            for path, item in document["paths"].items():
+                if path.startswith("/admin/"):
+                    for operation in item.values():
+                        operation["security"] = [{"admin": []}]
+            document["paths"] |= _paths()
+            app.openapi_schema = document
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's documented way to extend the document
+
+
+def _paths() -> dict[str, Any]:
+    elsewhere = [{"url": "/", "description": "data plane (server.bind), not this listener"}]
+    secured: list[dict[str, list[str]]] = [{"key": []}, {"x-api-key": []}]
+    return {
+        "/v1/chat/completions": {
+            "servers": elsewhere,
+            "post": {
+                "tags": ["data plane"],
+                "summary": "Chat completion",
+                "description": "Answered from the cache where an equal question was answered, else by a backend.",
+                "security": secured,
+                "parameters": [_header(name, meaning) for name, meaning in _REQUEST_HEADERS.items()],
+                "requestBody": {
+                    "required": True,
+                    "content": {"application/json": {"schema": _CHAT_REQUEST}},
+                },
+                "responses": {"200": _chat_reply(), **_error_replies(_ERRORS)},
+            },
+        },
+        "/v1/models": {
+            "servers": elsewhere,
+            "get": {
+                "tags": ["data plane"],
+                "summary": "The models that may be asked",
+                "security": secured,
+                "responses": {
+                    "200": _json_reply("OpenAI's list of models"),
+                    **_error_replies({"401", "503"}),
+                },
+            },
+        },
+    }
+
+
+def _chat_reply() -> dict[str, Any]:
+    return {
+        "description": "OpenAI's completion, or with `stream` its chunks as server-sent events.",
+        "headers": {
+            name: {"description": meaning, "schema": {"type": "string"}}
+            for name, meaning in _REPLY_HEADERS.items()
+        },
+        "content": {
+            "application/json": {"schema": {"type": "object"}},
+            "text/event-stream": {"schema": {"type": "string"}},
+        },
+    }
+
+
+def _json_reply(meaning: str) -> dict[str, Any]:
+    return {"description": meaning, "content": {"application/json": {"schema": {"type": "object"}}}}
+
+
+def _header(name: str, meaning: str) -> dict[str, Any]:
+    return {"name": name, "in": "header", "description": meaning, "schema": {"type": "string"}}
+
+
+def _error_replies(statuses: Iterable[str]) -> dict[str, Any]:
+    schema = {"$ref": "#/components/schemas/Error"}
+    return {
+        status: {"description": _ERRORS[status], "content": {"application/json": {"schema": schema}}}
+        for status in sorted(statuses)
+    }

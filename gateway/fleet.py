@@ -1,0 +1,272 @@
+"""Owns the workers: spawns them, replaces those that die, talks to them, and stops them in order."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import random
+import signal
+import socket
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
+from multiprocessing.context import SpawnProcess
+
+import structlog
+
+from .control import ControlRecord
+from .link import (
+    Acknowledged,
+    AskNumbers,
+    Change,
+    Drain,
+    FromWorker,
+    Link,
+    LiveWorkers,
+    Numbers,
+    Ready,
+    ToWorker,
+    to_worker,
+)
+from .metrics_merge import Snapshot, merge, totals_only
+from .worker import WorkerPlan, run_worker
+
+_log = structlog.get_logger("gateway.fleet")
+
+_FIRST_PAUSE_S, _LAST_PAUSE_S = 0.1, 5.0
+_STEADY_S = 30.0  # a worker that lived this long starts the next pause anew
+_NUMBERS_EVERY_S = 5.0
+_KILL_AFTER_S = 3.0  # beyond the grace: a worker's own clean-up
+
+# Never forked: locks, sockets and exporters of this process would be inherited in whatever state they are.
+_spawn = multiprocessing.get_context("spawn")
+
+
+class StartFailed(Exception):
+    """A worker ended before it was ready the first time; its own log lines say why."""
+
+
+class Worker:
+    """One worker process and the conversation with it."""
+
+    def __init__(self, number: int, process: SpawnProcess, link: Link[ToWorker, FromWorker]) -> None:
+        self.number = number
+        self.is_ready = False
+        self.numbers: Numbers | None = None
+        self._process = process
+        self._link = link
+        self._asked: asyncio.Future[None] | None = None
+        self._unacknowledged: dict[str, asyncio.Future[None]] = {}
+
+    @classmethod
+    async def spawn(cls, plan: WorkerPlan, listener: socket.socket) -> Worker:
+        ours, theirs = socket.socketpair()
+        process = _spawn.Process(
+            target=run_worker,
+            args=(plan, theirs, listener),
+            name=f"echogate-worker-{plan.worker}",
+            daemon=True,
+        )
+        # Ctrl-C reaches the whole process group; the workers' end is ordered by us. The mask is inherited.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+            theirs.close()
+        return cls(plan.worker, process, await to_worker(ours))
+
+    async def converse(self, on_ready: Callable[[], None]) -> int:
+        """Listen until the process has ended; its exit code."""
+        while (message := await self._link.receive()) is not None:
+            match message:
+                case Ready():
+                    self.is_ready = True
+                    on_ready()
+                case Numbers():
+                    self.numbers = message
+                    if self._asked is not None and not self._asked.done():
+                        self._asked.set_result(None)
+                case Acknowledged(change_id):
+                    if (waiting := self._unacknowledged.pop(change_id, None)) and not waiting.done():
+                        waiting.set_result(None)
+        self.is_ready = False
+        self._link.close()
+        await self._ended()
+        return self._process.exitcode or 0
+
+    async def _ended(self) -> None:
+        loop = asyncio.get_running_loop()
+        ended = asyncio.Event()
+        loop.add_reader(self._process.sentinel, ended.set)
+        try:
+            async with asyncio.timeout(_KILL_AFTER_S):
+                await ended.wait()
+        except TimeoutError:  # it speaks to us no more, so it is of no use
+            self.kill()
+            await ended.wait()
+        finally:
+            loop.remove_reader(self._process.sentinel)
+        self._process.join()
+
+    def send(self, message: ToWorker) -> None:
+        self._link.send(message)
+
+    async def ask_numbers(self) -> None:
+        """Refresh `numbers`; the caller sets the bound."""
+        if self._asked is None or self._asked.done():
+            self._asked = asyncio.get_running_loop().create_future()
+            self.send(AskNumbers())
+        await asyncio.shield(self._asked)
+
+    async def apply(self, change: Change) -> None:
+        """Returns when the worker has acknowledged; the caller sets the bound."""
+        waiting = self._unacknowledged[change.change_id] = asyncio.get_running_loop().create_future()
+        self.send(change)
+        try:
+            await waiting
+        finally:
+            self._unacknowledged.pop(change.change_id, None)
+
+    def end(self, *, grace_s: float) -> None:
+        """Ask it to finish what it does and end; one that does not serve yet just ends."""
+        if self.is_ready:
+            self.send(Drain(grace_s))
+        elif self._process.is_alive():
+            self._process.terminate()
+
+    def kill(self) -> None:
+        if self._process.is_alive():
+            self._process.kill()
+
+    def __repr__(self) -> str:
+        return f"<Worker {self.number} pid={self._process.pid} {'ready' if self.is_ready else 'not ready'}>"
+
+
+class Fleet:
+    """Keeps `count` workers running. `run` until `stop`."""
+
+    def __init__(
+        self, plan: WorkerPlan, *, count: int, listener: socket.socket, on_restart: Callable[[], None]
+    ) -> None:
+        self._plan = plan
+        self._count = count
+        self._listener = listener
+        self._workers: dict[int, Worker] = {}
+        self._retired = Snapshot()
+        self._is_stopping = asyncio.Event()
+        self.has_served = asyncio.Event()
+        self._on_restart = on_restart
+
+    async def run(self) -> None:
+        """Returns after `stop`, when all workers have ended. Raises StartFailed if one never served."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                for number in range(self._count):
+                    group.create_task(self._keep(number), name=f"keep worker {number}")
+                asking = group.create_task(self._ask_now_and_then(), name="ask workers for numbers")
+                await self._is_stopping.wait()
+                asking.cancel()
+        except BaseExceptionGroup as failures:
+            raise failures.exceptions[0] from None
+        finally:
+            self.kill()  # nothing is left, unless this task was cancelled
+
+    def stop(self, *, grace_s: float) -> None:
+        """Let the workers finish; `run` returns when they have, or were killed after the grace."""
+        self._is_stopping.set()
+        for worker in self._workers.values():
+            worker.end(grace_s=grace_s)
+        asyncio.get_running_loop().call_later(grace_s + _KILL_AFTER_S, self.kill)
+
+    def kill(self) -> None:
+        for worker in self._workers.values():
+            worker.kill()
+
+    @property
+    def ready(self) -> list[Worker]:
+        return [worker for worker in self._workers.values() if worker.is_ready]
+
+    async def reasons(self, *, timeout_s: float = 0.5) -> list[str]:
+        """What the workers miss, each in its own words."""
+        await self._within(timeout_s, [worker.ask_numbers() for worker in self.ready])
+        return [reason for worker in self.ready if worker.numbers for reason in worker.numbers.reasons]
+
+    async def numbers(self, *, timeout_s: float = 1.0) -> Snapshot:
+        """All workers' metrics added up, those that ended included. One that is late counts as last heard."""
+        await self._within(timeout_s, [worker.ask_numbers() for worker in self.ready])
+        heard = [worker.numbers.snapshot for worker in self._workers.values() if worker.numbers]
+        return merge([self._retired, *heard])
+
+    def forward(self, change_id: str, record: ControlRecord) -> None:
+        for worker in self.ready:
+            worker.send(Change(change_id, record))
+
+    async def apply(self, change_id: str, record: ControlRecord, *, timeout_s: float = 1.0) -> list[int]:
+        """Apply the change in all workers; the numbers of those that did not acknowledge it in time."""
+        change = Change(change_id, record)
+        workers = self.ready
+        late = await self._within(timeout_s, [worker.apply(change) for worker in workers])
+        return [worker.number for worker, is_late in zip(workers, late, strict=True) if is_late]
+
+    async def _within(self, timeout_s: float, waits: Sequence[Coroutine[None, None, None]]) -> list[bool]:
+        """Wait for all of them together; which of them were late."""
+        if not waits:
+            return []
+        tasks = [asyncio.create_task(wait) for wait in waits]
+        _, late = await asyncio.wait(tasks, timeout=timeout_s)
+        for task in late:
+            task.cancel()
+        return [task in late for task in tasks]
+
+    async def _ask_now_and_then(self) -> None:
+        """So that little is lost of the counts of a worker that is killed."""
+        while True:
+            await asyncio.sleep(_NUMBERS_EVERY_S)
+            await self.numbers()
+
+    async def _keep(self, number: int) -> None:
+        pause_s = _FIRST_PAUSE_S
+        while not self._is_stopping.is_set():
+            started = time.monotonic()
+            worker = await Worker.spawn(replace(self._plan, worker=number), self._listener)
+            self._workers[number] = worker
+            code = await worker.converse(self._on_ready)
+            del self._workers[number]
+            self._retire(worker)
+            if self._is_stopping.is_set():
+                return
+            if not self.has_served.is_set():
+                raise StartFailed(f"worker {number} ended with status {code} before it served")
+            pause_s = _FIRST_PAUSE_S if time.monotonic() - started > _STEADY_S else pause_s
+            _log.error(
+                "a worker ended and is replaced", worker=number, status=code, pause_s=round(pause_s, 2)
+            )
+            self._on_restart()
+            await self._pause(pause_s * random.uniform(0.8, 1.2))  # noqa: S311 - jitter, not a secret
+            pause_s = min(pause_s * 2, _LAST_PAUSE_S)
+
+    def _on_ready(self) -> None:
+        self._tell_count()
+        if len(self.ready) == self._count:
+            self.has_served.set()
+
+    def _retire(self, worker: Worker) -> None:
+        self._tell_count()
+        if worker.numbers is not None:
+            self._retired = merge([self._retired, totals_only(worker.numbers.snapshot)])
+
+    def _tell_count(self) -> None:
+        ready = self.ready
+        for worker in ready:
+            worker.send(LiveWorkers(len(ready)))
+
+    async def _pause(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._is_stopping.wait()
+        except TimeoutError:
+            return
+
+    def __repr__(self) -> str:
+        return f"<Fleet of {self._count}: {list(self._workers.values())}>"

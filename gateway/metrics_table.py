@@ -1,0 +1,87 @@
+"""The table of metrics: their names, labels and meanings. What adds to them is elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+_LATENCY_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
+_TOKEN_S = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 1, 2.5)
+
+
+@dataclass(frozen=True, slots=True)
+class MetricFact:
+    name: str
+    kind: Literal["counter", "histogram", "gauge"]
+    meaning: str
+    labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()
+
+
+REQUESTS = MetricFact(
+    "echogate_requests_total",
+    "counter",
+    "Finished requests; status_class: 2xx, 4xx, 5xx, error (broken stream), closed (client left)",
+    ("endpoint", "model", "status_class", "cache"),
+)
+DURATION = MetricFact(
+    "echogate_request_duration_seconds",
+    "histogram",
+    "From a request's arrival to the end of its answer",
+    ("endpoint", "stream", "cache"),
+    _LATENCY_S,
+)
+FIRST_TOKEN = MetricFact(
+    "gen_ai_server_time_to_first_token_seconds",
+    "histogram",
+    "From a request's arrival to the first content of its answer",
+    ("model", "stream", "cache"),
+    _LATENCY_S,
+)
+PER_TOKEN = MetricFact(
+    "gen_ai_server_time_per_output_token_seconds",
+    "histogram",
+    "Time per output token after the first, of streamed answers",
+    ("model", "cache"),
+    _TOKEN_S,
+)
+LOOKUPS = MetricFact(
+    "echogate_cache_lookups_total", "counter", "Requests by what the cache did", ("outcome", "reason")
+)
+TOKENS = MetricFact(
+    "echogate_tokens_total",
+    "counter",
+    "Tokens of answered requests, by where the answer came from: backend, cache or shared",
+    ("direction", "model", "source"),
+)
+LIMITED = MetricFact("echogate_limited_total", "counter", "Requests refused by a limit")
+IN_FLIGHT = MetricFact(
+    "echogate_backend_in_flight", "gauge", "Requests a backend is answering now", ("backend",)
+)
+STORE_UP = MetricFact(
+    "echogate_store_up", "gauge", "1 if every worker reaches the store of this role", ("role",)
+)
+SPANS_DROPPED = MetricFact(
+    "echogate_spans_dropped_total", "counter", "Spans that did not reach the collector", ("reason",)
+)
+TELEMETRY_ERRORS = MetricFact(
+    "echogate_telemetry_errors_total", "counter", "Faults inside telemetry that were kept from a request"
+)
+WORKERS = MetricFact("echogate_workers", "gauge", "Workers that serve now")
+RESTARTS = MetricFact("echogate_worker_restarts_total", "counter", "Workers that ended and were replaced")
+
+METRICS = (
+    REQUESTS,
+    DURATION,
+    FIRST_TOKEN,
+    PER_TOKEN,
+    LOOKUPS,
+    TOKENS,
+    LIMITED,
+    IN_FLIGHT,
+    STORE_UP,
+    SPANS_DROPPED,
+    TELEMETRY_ERRORS,
+    WORKERS,
+    RESTARTS,
+)

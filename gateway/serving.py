@@ -1,0 +1,77 @@
+"""Decides how uvicorn is run here, for both planes: no access log, no signals, no trust in forwarded headers."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import socket
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+import uvicorn
+
+from .settings_sections import split_bind
+
+_KEEP_ALIVE_S = 75  # above the idle timeout of the usual load balancers, so that they close first
+
+
+class Server(uvicorn.Server):
+    """uvicorn without its own signal handling: whoever runs it decides when it ends."""
+
+    def __init__(self, asgi: Any, *, grace_s: float) -> None:
+        super().__init__(
+            uvicorn.Config(
+                asgi,
+                loop="none",  # the caller's
+                http="httptools",
+                ws="none",
+                lifespan="off",
+                interface="asgi3",
+                access_log=False,
+                log_config=None,
+                server_header=False,
+                proxy_headers=False,
+                timeout_keep_alive=_KEEP_ALIVE_S,
+                timeout_graceful_shutdown=math.ceil(grace_s),
+            )
+        )
+        self.listens = asyncio.Event()
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.listens.set()
+
+    def end(self, *, grace_s: float | None = None) -> None:
+        """Take no new connections and let `serve` return once the running requests are done or the grace is over."""
+        if grace_s is not None:
+            self.config.timeout_graceful_shutdown = math.ceil(grace_s)
+        self.should_exit = True
+
+
+class BindError(Exception):
+    """The address cannot be listened on. The message says which setting names it."""
+
+
+def bind(address: str, *, setting: str) -> socket.socket:
+    """A socket bound to HOST:PORT that does not listen yet. Raises BindError."""
+    host, port = split_bind(address)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((host, port))
+    except OSError as error:
+        bound.close()
+        raise BindError(f"cannot listen on {address} ({setting}): {error.strerror or error}") from error
+    return bound
+
+
+def address_of(bound: socket.socket) -> str:
+    """HOST:PORT as it came out; the port is known even where 0 was asked for."""
+    host, port = bound.getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

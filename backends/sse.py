@@ -58,28 +58,26 @@ class Parser:
 
     def _complete_blocks(self, data: bytes) -> bytes | None:
         """Everything up to the last blank line; the rest is kept."""
-        buffer = self._buffer
-        if buffer:
-            start = len(buffer) - 1  # the blank line may lie across the border
-            buffer += data
-            end = buffer.rfind(b"\n\n", start)
-            blocks = bytes(buffer[:end])
-            if end >= 0:
-                del buffer[: end + 2]
-        else:
-            end = data.rfind(b"\n\n")
-            blocks = data[:end]
-            buffer += data[end + 2 :] if end >= 0 else data
-        if len(buffer) > self._max_event_bytes:
-            raise EventTooLarge(f"an event is longer than {self._max_event_bytes} bytes")
-        return blocks if end >= 0 else None
+        if not self._buffer and data.endswith(b"\n\n"):  # by far the most common: a chunk is an event
+            return data[:-2]
+        # The blank line may lie across the border of what was kept and what came.
+        start = max(len(self._buffer) - 1, 0)
+        self._buffer += data
+        end = self._buffer.rfind(b"\n\n", start)
+        if end < 0:
+            self._check_size(len(self._buffer))
+            return None
+        blocks = bytes(self._buffer[:end])
+        del self._buffer[: end + 2]
+        self._check_size(len(self._buffer))
+        return blocks
 
     def _events(self, blocks: bytes) -> list[Event]:
         if self._is_first_block:
             self._is_first_block = False
             blocks = blocks.removeprefix(_BOM)
         if len(blocks) > self._max_event_bytes:
-            self._check_sizes(blocks)
+            self._check_size(max(map(len, blocks.split(b"\n\n"))))
         events = []
         for block in blocks.split(b"\n\n"):
             if block.startswith(b"data: ") and b"\n" not in block:  # what model servers send
@@ -89,8 +87,8 @@ class Parser:
                 events.append(event)
         return events
 
-    def _check_sizes(self, blocks: bytes) -> None:
-        if any(len(block) > self._max_event_bytes for block in blocks.split(b"\n\n")):
+    def _check_size(self, size: int) -> None:
+        if size > self._max_event_bytes:
             raise EventTooLarge(f"an event is longer than {self._max_event_bytes} bytes")
 
 

@@ -391,7 +391,7 @@ async def slow_reader_slows_server(make: Callable[..., Client], upstream: Script
     async def flood(call: Any, wire: Any) -> None:
         nonlocal sent
         await wire.head(content_type="text/event-stream", transfer_encoding="chunked")
-        while sent < 64 << 20 and wire._connection._transport.get_write_buffer_size() < 1 << 20:
+        while sent < 64 << 20 and wire.unsent_bytes < 1 << 20:
             await wire.chunk(b"x" * 65536)
             sent += 65536
         await wire.cue(HANG)

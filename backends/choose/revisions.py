@@ -73,7 +73,12 @@ class Revisions:
         entry = _model_entry(models, member.upstream_model)
         if entry is None:
             return None
-        told = [member.upstream_model, entry.get("root"), entry.get("max_model_len"), version]
+        # `meta` is where llama.cpp, which knows neither root nor version, tells of the file it serves.
+        told = [
+            member.upstream_model,
+            *(entry.get(key) for key in ("root", "max_model_len", "meta")),
+            version,
+        ]
         digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
         return Revision(f"guess-{digest[:16]}", is_guessed=True)
 

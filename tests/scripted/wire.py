@@ -70,6 +70,11 @@ class Wire:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
+    @property
+    def unsent_bytes(self) -> int:
+        """What the peer has not taken yet: it grows when the peer does not read."""
+        return self._connection.unsent_bytes
+
     async def send(self, data: bytes) -> None:
         await self._connection.send(data)
 
@@ -199,6 +204,10 @@ class Connection(asyncio.Protocol):
             raise ConnectionResetError
         self._transport.write(data)
         await asyncio.sleep(0)  # let what was written leave on its own
+
+    @property
+    def unsent_bytes(self) -> int:
+        return self._transport.get_write_buffer_size()
 
     async def wait_peer_gone(self) -> None:
         await self._peer_gone.wait()

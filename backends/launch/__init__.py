@@ -1,0 +1,1 @@
+"""Starting model servers for a try-out and for tests; production brings its own."""

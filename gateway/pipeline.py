@@ -208,7 +208,10 @@ class Pipeline:
                 await self._keep(reading, call, ticket, timeline)
 
         async with self._flights.join(key, produce) as seat, departure(request, seat.abandon):
-            reading = await relay_out(seat, reply, call.wish)
+            head = await seat.head()
+            if not seat.is_leader:
+                timeline.links.append(head.span)  # the call is another request's; this one only shares it
+            reading = await relay_out(head, seat, reply, call.wish)
             if seat.is_leader:
                 notes.answered(timeline, reading)
                 # The caller has everything; what is left is the write, which belongs into this trace.
@@ -232,7 +235,7 @@ class Pipeline:
             )
             async with exchange:
                 timeline.backend = exchange.member
-                outcome = await relay_in(exchange, flight)
+                outcome = await relay_in(exchange, flight, span=upstream.link(exchange.attempts[-1]))
             error = None
         except BackendError as failure:
             refusal = from_backend(failure)

@@ -18,6 +18,7 @@ from .errors import NO_RETRY, ApiError, UpstreamError, normalise
 from .flight import Flight, Flights, Seat
 from .render import DONE, as_chunks, as_json
 from .render import Reply as Fresh
+from .timeline import Link
 
 # No answer of a language model is larger; what is, is a fault of the server or an attack through it.
 ANSWER_LIMIT_BYTES = 32 << 20
@@ -25,9 +26,13 @@ ANSWER_LIMIT_BYTES = 32 << 20
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The first that is known of a reply. A refusal (4xx) is an answer too, and the same for all who share it."""
+    """The first that is known of a reply. A refusal (4xx) is an answer too, and the same for all who share it.
+
+    `span` names the client span of the call, for those who share it to link to.
+    """
 
     backend: str
+    span: Link
     is_stream: bool = False
     refusal: ApiError | None = None
 
@@ -45,7 +50,7 @@ AnswerFlights = Flights[Head, Frame, Outcome]
 AnswerSeat = Seat[Head, Frame, Outcome]
 
 
-async def relay_in(exchange: Exchange, flight: AnswerFlight) -> Outcome | None:
+async def relay_in(exchange: Exchange, flight: AnswerFlight, *, span: Link) -> Outcome | None:
     """Read the exchange to its end into the flight. None: it was refused.
 
     Raises ApiError where the reply is no answer: the flight then fails, before or after its first byte.
@@ -54,17 +59,17 @@ async def relay_in(exchange: Exchange, flight: AnswerFlight) -> Outcome | None:
         error = normalise(exchange.status, await exchange.read(1 << 20))
         if error.status >= 500:
             raise error
-        flight.begin(Head(exchange.member, refusal=error))
+        flight.begin(Head(exchange.member, span, refusal=error))
         return None
     if exchange.is_stream:
-        flight.begin(Head(exchange.member, is_stream=True))
+        flight.begin(Head(exchange.member, span, is_stream=True))
         return Outcome(await _relay_stream(exchange, flight))
     body = await exchange.read(ANSWER_LIMIT_BYTES)
     try:
         outcome = Outcome(read_json(body), body)
     except NotAnAnswer as error:
         raise UpstreamError("The model server's reply is not a chat completion.", headers=NO_RETRY) from error
-    flight.begin(Head(exchange.member))
+    flight.begin(Head(exchange.member, span))
     return outcome
 
 
@@ -107,9 +112,8 @@ def _take(reader: StreamReader, events: list[Event]) -> tuple[list[Frame], bool]
     return frames, False
 
 
-async def relay_out(seat: AnswerSeat, reply: Reply, wish: Wish) -> Reading:
+async def relay_out(head: Head, seat: AnswerSeat, reply: Reply, wish: Wish) -> Reading:
     """Send what the flight brings, as it comes. Raises what the flight failed with, ClientLeft or TooSlow."""
-    head = await seat.head()
     reply.add("x-echogate-backend", head.backend)
     if head.refusal is not None:
         raise head.refusal

@@ -12,7 +12,7 @@ from cache import Hit
 from . import spans
 from .answers import Reading
 from .data.wire import Reply
-from .timeline import Timeline
+from .timeline import Link, Timeline
 
 
 def identify(timeline: Timeline, reply: Reply) -> None:
@@ -95,6 +95,9 @@ class UpstreamSpans:
         if self._timeline.tracestate:
             headers["tracestate"] = self._timeline.tracestate
         return headers
+
+    def link(self, attempt: Attempt) -> Link:
+        return self._timeline.link_to(self._span_ids[attempt.number])
 
     def note(
         self, attempts: Sequence[Attempt], model: str, reading: Reading | None, *, error: str | None

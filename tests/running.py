@@ -183,7 +183,7 @@ async def _served(plane: DataPlane) -> AsyncIterator[str]:
         while not server.started:  # noqa: ASYNC110 - uvicorn has no event for it
             await asyncio.sleep(0.001)
     try:
-        yield "http://127.0.0.1:%d" % listener.getsockname()[1]
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     finally:
         server.should_exit = True
         await serving

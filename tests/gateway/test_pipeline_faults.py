@@ -353,7 +353,7 @@ class TestStoreTrouble:
 
     async def until_hit(self, gateway: RunningGateway, content: str) -> None:
         async with asyncio.timeout(10):
-            while (await gateway.chat(content)).headers["x-cache"] != "HIT-EXACT":
+            while (await gateway.chat(content)).headers["x-cache"] != "HIT-EXACT":  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
 
 

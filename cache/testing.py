@@ -1,4 +1,4 @@
-"""Fakes for those who test against the cache: an embedder without a model, and entries without a store."""
+"""Fakes for those who test against the cache: no model, no index library, no store."""
 
 from __future__ import annotations
 
@@ -46,6 +46,26 @@ class HashEmbedder:
     def _direction(self, word: str) -> Vector:
         seed = int.from_bytes(hashlib.sha256(word.encode()).digest()[:8], "big")
         return np.random.default_rng(seed).standard_normal(self.dimension).astype(np.float32)
+
+
+class DictIndex:
+    """`VectorIndex` that compares with every vector in a dict."""
+
+    def __init__(self, dimension: int) -> None:
+        self._vectors: dict[int, Vector] = {}
+
+    def __len__(self) -> int:
+        return len(self._vectors)
+
+    def add(self, entry_id: int, vector: Vector) -> None:
+        self._vectors[entry_id] = vector
+
+    def remove(self, entry_id: int) -> None:
+        self._vectors.pop(entry_id, None)
+
+    def search(self, vector: Vector, k: int) -> list[tuple[int, float]]:
+        cosines = [(entry_id, float(other @ vector)) for entry_id, other in self._vectors.items()]
+        return sorted(cosines, key=lambda found: -found[1])[:k]
 
 
 class MemoryEntries:

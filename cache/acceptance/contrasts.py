@@ -10,7 +10,7 @@ import re
 _GROUPS = """
 enable disable | activate deactivate | on off | up down | in out | open close | start stop | begin end
 add remove | insert delete | create delete | increase decrease | raise lower | increase reduce | grow shrink
-before after | earlier later | first last | above below | over under | with without | inside outside
+before after | earlier later | first last | above below | over under | inside outside
 more less | more fewer | most least | maximum minimum | max min | high low | higher lower | highest lowest
 big small | large small | bigger smaller | larger smaller | long short | longer shorter | wide narrow
 buy sell | lend borrow | import export | input output | upload download | send receive | push pull
@@ -22,7 +22,9 @@ show hide | win lose | gain lose | pass fail | succeed fail | true false | yes n
 good bad | cheap expensive | cheapest expensive | safe dangerous | legal illegal
 possible impossible | hot cold | warm cool
 fast slow | faster slower | fastest slowest | early late | old new | older newer | oldest newest | young old
-left right | north south east west | vertical horizontal | row column | male female | men women | boy girl
+left right | north south east west | northern southern eastern western
+vertical horizontal | row column | male female | men women | boy girl | guy girl | mother father
+son daughter | husband wife
 love hate | like dislike | gain loss | profit loss | advantage disadvantage | pro con | benefit drawback
 arrive depart | arrival departure | enter exit | entrance exit | sunrise sunset | day night | morning evening
 ascend descend | ascending descending | encourage discourage | attack defend | credit debit | deposit withdraw
@@ -30,7 +32,7 @@ public private | internal external | online offline | manual automatic | sync as
 positive negative | plus minus | multiply divide | odd even | rich poor | strong weak | hard soft | hard easy
 empty full | dry wet | dark light | heavy light | thick thin | deep shallow | alive dead | single married
 freeze thaw | melt freeze | expand collapse | merge split | join leave | hire fire | lead follow
-yesterday today tomorrow | last this next | daily weekly monthly quarterly yearly
+yesterday today tomorrow | daily weekly monthly quarterly yearly
 second minute hour day week month year
 monday tuesday wednesday thursday friday saturday sunday
 january february march april may june july august september october november december
@@ -65,10 +67,11 @@ def _groups() -> dict[str, tuple[int, ...]]:
 _GROUPS_OF = _groups()
 
 
-def members(stems: list[str]) -> dict[int, frozenset[str]]:
-    """Which groups a text uses, and with which members."""
-    used: dict[int, set[str]] = {}
+def members(stems: list[str]) -> dict[int, tuple[str, ...]]:
+    """Which groups a text uses, and with which members, in order: English to French is not French to English."""
+    used: dict[int, tuple[str, ...]] = {}
     for word in stems:
         for group in _GROUPS_OF.get(word, ()):
-            used.setdefault(group, set()).add(word)
-    return {group: frozenset(words) for group, words in used.items()}
+            if word not in used.get(group, ()):
+                used[group] = (*used.get(group, ()), word)
+    return used

@@ -6,9 +6,8 @@ Numbers are compared as written, less thousands separators: "3.10" and "3.1" are
 from __future__ import annotations
 
 import re
-from collections import Counter
 
-Quantities = Counter[tuple[str, str]]
+Quantities = tuple[tuple[str, str], ...]
 
 _NUMBER_WORDS = {
     word: str(value)
@@ -93,21 +92,20 @@ _NUMBER = re.compile(
 _WORD_NUMBER = re.compile(rf"\b(?P<number>{'|'.join(_NUMBER_WORDS)})\b[ -]?(?P<unit>[%°]|[a-z]+)?")
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?:\D|$))")
 _GLUED = re.compile(r"(?P<number>[-−]?[\d.,:]*\d)(?P<unit>[a-z]+)")
-# "which one", "the one", "one of": a pronoun, not a number.
-_PRONOUN = re.compile(
-    r"\b(?:which|this|that|the|no|any|each|every|some|another|either) one\b|\bone(?= of\b|\W*$)"
-)
 
 
 def quantities(lowered: str) -> Quantities:
-    """Of a text in lower case. What has no unit, or a word behind it that is none, has the unit ""."""
-    found: Quantities = Counter()
+    """Of a text in lower case, in order. A number without a unit, or before a word that is none, has the unit ""."""
+    found: list[tuple[int, str, str]] = []
     for match in _NUMBER.finditer(lowered):
         number, unit = match["number"], match["symbol"] or match["unit"] or ""
         if (glued := _GLUED.fullmatch(number)) and glued["unit"] in _UNITS:
             number, unit = glued["number"], match["symbol"] or glued["unit"]
         number = _THOUSANDS.sub("", number).replace("−", "-")
-        found[number, _UNITS.get(unit, "")] += 1
-    for match in _WORD_NUMBER.finditer(_PRONOUN.sub(" ", lowered)):
-        found[_NUMBER_WORDS[match["number"]], _UNITS.get(match["unit"] or "", "")] += 1
-    return found
+        found.append((match.start(), number, _UNITS.get(unit, "")))
+    for match in _WORD_NUMBER.finditer(lowered):
+        unit = _UNITS.get(match["unit"] or "", "")
+        # "Which one", "how does one": a pronoun far more often than a number, unless a unit follows.
+        if unit or match["number"] != "one":
+            found.append((match.start(), _NUMBER_WORDS[match["number"]], unit))
+    return tuple((number, unit) for _, number, unit in sorted(found))

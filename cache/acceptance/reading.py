@@ -10,15 +10,16 @@ from .contrasts import members, stem
 from .quantities import Quantities, quantities
 
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
-# Words that say nothing about who does what to whom.
+# Words that do not say who does what to whom, or from what to what. Those that do stay, `to` and `than` among
+# them; of the pronouns only those that act or are acted on.
 _LITTLE_WORDS = """
     a an the is are was were be been being am do does did done doing have has had having can could will would
-    shall should may might must i me my mine you your yours we us our ours he him his she her hers it its they
-    them their what which who whom whose when where why how that this these those there here of and or if but
-    then than so as at by for with about to from in into on onto please tell explain give show get some any
-    just also very really much many s t re ve ll d m
+    shall should may might must my mine your yours our ours his hers it its their what which who whom whose when
+    where why how that this these those there here of and or if but then so as at for with about in on onto
+    please tell explain give show get some any just also very really much many s t re ve ll d m
 """
 _LITTLE = frozenset(_LITTLE_WORDS.split())
+_SAME = {"me": "i", "him": "he", "her": "she", "them": "they", "us": "we"}
 _NEGATION = re.compile(
     r"\b(?:not|never|without|none|nobody|nothing|neither|nor|cannot|cant|wont|dont|doesnt|isnt|no(?!\.? ?\d))\b"
     r"|n't\b"
@@ -31,32 +32,40 @@ _HOLLOW = re.compile(
     r"|,\s*(?:is|are|was|were|do|does|did|wo|would|could|should|ca|have|has)n't (?:it|he|she|they|we|you|i)\b"
     r"|\bor not\b|\bwhy not\b|\bnot only\b"
 )
-_PLAIN_SYMBOLS = frozenset(" \t\n\r.,;:!?'\"()-_’‘“”–—…¿¡")
+# A dash or a slash is an operator between two numbers, and nothing much anywhere else.
+_OPERATOR = re.compile(r"(?<=\d) ?([-−/]) ?(?=\d)")
+_PERIOD = re.compile(r"\b(this|last|next|previous|past|coming) (?=day|week|weekend|month|quarter|year)")
+# The last few are units, and compared with their numbers.
+_PLAIN_SYMBOLS = frozenset(" \t\n\r.,;:!?'\"()-/_’‘“”–—…¿¡%$€£¥₹°")
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    content: tuple[str, ...]  # stems of the words that carry meaning, in order
+    roles: tuple[str, ...]  # stems of the words that say who does what to whom, in order
     quantities: Quantities
     negations: int
-    contrasts: dict[int, frozenset[str]]
+    contrasts: dict[int, tuple[str, ...]]
+    periods: tuple[str, ...]  # this, last, next (week, month, …)
     symbols: tuple[str, ...]  # what the embedder may not see: signs, emoji, letters of other scripts; sorted
 
 
 def read(text: str) -> Reading:
     lowered = unicodedata.normalize("NFKC", text).lower().replace("’", "'")
-    words = _WORD.findall(lowered)
-    stems = [stem(word) for word in words]
-    content = tuple(
-        stemmed for word, stemmed in zip(words, stems, strict=True) if word.split("'")[0] not in _LITTLE
-    )
+    words = [word.split("'")[0] for word in _WORD.findall(lowered)]
+    stems = [_SAME.get(word, stem(word)) for word in words]
     return Reading(
-        content=content,
+        roles=tuple(stemmed for word, stemmed in zip(words, stems, strict=True) if word not in _LITTLE),
         quantities=quantities(lowered),
         negations=len(_NEGATION.findall(_HOLLOW.sub(" ", lowered.strip()))),
         contrasts=members(stems),
-        symbols=tuple(sorted(sign for sign in lowered if _is_symbol(sign))),
+        periods=tuple(_PERIOD.findall(lowered)),
+        symbols=_symbols(lowered),
     )
+
+
+def _symbols(lowered: str) -> tuple[str, ...]:
+    signs = [sign for sign in lowered.replace(" & ", " and ") if _is_symbol(sign)]
+    return tuple(sorted(signs + _OPERATOR.findall(lowered)))
 
 
 def _is_symbol(sign: str) -> bool:

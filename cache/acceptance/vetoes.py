@@ -36,9 +36,24 @@ def other_side(new: Reading, stored: Reading) -> bool:
     )
 
 
+def other_period(new: Reading, stored: Reading) -> bool:
+    """Last week is not next week."""
+    return new.periods != stored.periods
+
+
 def other_order(new: Reading, stored: Reading) -> bool:
-    """The same words that carry meaning, in another order: who pays whom, from what to what."""
-    return new.content != stored.content and sorted(new.content) == sorted(stored.content)
+    """The same words in exchanged roles: who pays whom, from what to what.
+
+    A phrase that only moved ("in Gmail, how do I …") leaves the rest in its order, and is no exchange.
+    """
+    one, other = list(new.roles), list(stored.roles)
+    if one == other or sorted(one) != sorted(other):
+        return False
+    while one[0] == other[0]:
+        del one[0], other[0]
+    while one[-1] == other[-1]:
+        del one[-1], other[-1]
+    return not any(one[cut:] + one[:cut] == other for cut in range(1, len(one)))
 
 
 def other_symbols(new: Reading, stored: Reading) -> bool:
@@ -50,6 +65,7 @@ VETOES: dict[str, Veto] = {
     "number": other_numbers,
     "negation": other_polarity,
     "contrast": other_side,
+    "period": other_period,
     "order": other_order,
     "symbol": other_symbols,
 }

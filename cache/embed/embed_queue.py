@@ -25,6 +25,7 @@ Search = Callable[[Vector], Neighbours]
 _CHARACTERS_PER_TOKEN = 4
 _FIRST_GUESS_S = 0.0002  # a token, until measured
 _LEAST_TOKENS = 8  # short texts cost a fixed part, about that of so many tokens
+_MOST_TOKENS = 512  # a longer text is refused by the embedder, which is quick
 _NEWEST_WEIGHT = 0.1
 _BACKGROUND_BOUND = 256
 
@@ -98,7 +99,7 @@ class EmbedQueue:
         cannot read the text, and whatever else the embedder raises. Background work waits for all other.
         """
         loop = asyncio.get_running_loop()
-        tokens = max(_LEAST_TOKENS, len(text) // _CHARACTERS_PER_TOKEN)
+        tokens = min(max(_LEAST_TOKENS, len(text) // _CHARACTERS_PER_TOKEN), _MOST_TOKENS)
         work = _Work(text, tokens, deadline, search, loop.create_future(), loop)
         self._admit(work, is_background=is_background)
         try:

@@ -1,0 +1,156 @@
+"""What entries look like in a real store: one round trip, a TTL on every key, and doubt means absent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from cache import Answer, RedisEntries
+from cache.identity import Keys, entry_id, space
+from cache.interfaces import Argument
+from gateway.store import StoreClient
+from tests.cache.parts import ANSWER, SECRET, Clock, asked, entry_for, part, real_store, soon, ticket_for
+
+
+class Counting:
+    """Passes commands on and remembers their names."""
+
+    def __init__(self, store: StoreClient) -> None:
+        self._store = store
+        self.names: list[str] = []
+
+    def execute(self, *command: Argument, deadline: float | None = None) -> asyncio.Future[Any]:
+        self.names.append(str(command[0]))
+        return self._store.execute(*command, deadline=deadline)
+
+    def script(
+        self,
+        source: str,
+        *,
+        keys: Sequence[Argument],
+        args: Sequence[Argument],
+        deadline: float | None = None,
+    ) -> Any:
+        self.names.append("script")
+        return self._store.script(source, keys=keys, args=args, deadline=deadline)
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[StoreClient]:
+    async with real_store() as (_, client):
+        yield client
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def entries(store: StoreClient, clock: Clock) -> RedisEntries:
+    return RedisEntries(store, secret=SECRET, wall=clock)
+
+
+async def put(entries: RedisEntries, clock: Clock, *, ttl_s: float = 60.0) -> bool:
+    question = asked()
+    epoch = await entries.epoch("team-a", deadline=soon())
+    ticket = replace(
+        ticket_for(question, epoch),
+        vector=np.eye(4, dtype=np.float32)[0],
+        space=space(SECRET, question.partition, "f"),
+    )
+    return await entries.put(ticket, entry_for(question, at_s=clock(), ttl_s=ttl_s), deadline=soon())
+
+
+async def found(entries: RedisEntries) -> Answer | None:
+    question = asked()
+    named = entry_id(SECRET, question.partition, question.text)
+    result = await entries.find(question, named, deadline=soon())
+    return None if result.entry is None else result.entry.answer
+
+
+async def test_a_look_up_is_one_command_and_a_write_another(store: StoreClient, clock: Clock) -> None:
+    counting = Counting(store)
+    entries = RedisEntries(counting, secret=SECRET, wall=clock)
+    await put(entries, clock)
+    counting.names.clear()
+    assert await found(entries) == ANSWER
+    await put(entries, clock)
+    assert counting.names == ["MGET", "SET", "script"]  # SET … NX GET is this test's own look at the epoch
+
+
+async def test_every_key_has_a_ttl_and_the_epoch_outlives_its_entries(
+    store: StoreClient, entries: RedisEntries, clock: Clock
+) -> None:
+    await put(entries, clock, ttl_s=86_400)
+    await entries.flush("team-b", deadline=soon())
+    await entries.remove("team-c", 1, deadline=soon())
+    names = await store.execute("KEYS", "*")
+    lives = {name: await store.execute("PTTL", name) for name in names}
+    keys = Keys(SECRET, "team-a")
+    assert len(lives) >= 4
+    assert all(left > 0 for left in lives.values())
+    least = 86_390_000
+    assert all(lives[name.encode()] > least for name in (keys.epoch, keys.changes))
+
+
+async def test_an_evicted_epoch_makes_its_entries_invisible_for_good(
+    store: StoreClient, entries: RedisEntries, clock: Clock
+) -> None:
+    await put(entries, clock)
+    await store.execute("DEL", Keys(SECRET, "team-a").epoch)
+    assert await found(entries) is None
+    assert await found(entries) is None  # there is an epoch again by now, another one
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda record: b"",
+        lambda record: b"not msgpack",
+        lambda record: record[:-3],
+        lambda record: b"\x80\x04\x95pickle",
+        lambda record: msgspec.msgpack.encode([99, *msgspec.msgpack.decode(record)[1:]]),
+        lambda record: msgspec.msgpack.encode({"format": 1}),
+    ],
+    ids=["empty", "rubbish", "truncated", "pickle", "another format", "another shape"],
+)
+async def test_a_record_that_is_not_ours_to_read_is_absent(
+    store: StoreClient, entries: RedisEntries, clock: Clock, damage: Any
+) -> None:
+    await put(entries, clock)
+    question = asked()
+    name = Keys(SECRET, "team-a").entry(entry_id(SECRET, question.partition, question.text))
+    await store.execute("SET", name, damage(await store.execute("GET", name)))
+    assert await found(entries) is None
+
+
+async def test_another_secret_sees_nothing_of_it(
+    store: StoreClient, entries: RedisEntries, clock: Clock
+) -> None:
+    await put(entries, clock)
+    assert await found(RedisEntries(store, secret=b"another", wall=clock)) is None
+
+
+async def test_the_stream_is_bounded(store: StoreClient, clock: Clock) -> None:
+    entries = RedisEntries(store, secret=SECRET, changes_kept=100, wall=clock)
+    for _ in range(400):
+        await put(entries, clock)
+    # "About": the store drops whole nodes of a hundred items.
+    assert await store.execute("XLEN", Keys(SECRET, "team-a").changes) <= 200
+
+
+async def test_nothing_that_was_asked_or_answered_is_in_a_key_or_a_repr(
+    store: StoreClient, entries: RedisEntries, clock: Clock
+) -> None:
+    await put(entries, clock)
+    question = asked()
+    shown = repr(await store.execute("KEYS", "*")) + repr(entry_for(question, at_s=0.0)) + repr(question)
+    shown += repr(ticket_for(question, b"epoch")) + repr(part())
+    assert not any(word in shown for word in ("France", "Paris", "team-a:"))

@@ -23,7 +23,6 @@ from .serving import BindError
 from .settings import Settings
 from .settings_errors import SettingsError
 from .supervisor import serve as run_serve
-from .telemetry_docs import telemetry_markdown
 from .version import VERSION
 
 app = typer.Typer(
@@ -159,6 +158,8 @@ def check_config(config: Config = None) -> None:
 @docs.command("telemetry")
 def telemetry_docs() -> None:
     """Print docs/telemetry.md."""
+    from .telemetry_docs import telemetry_markdown  # here for the same reason
+
     typer.echo(telemetry_markdown(), nl=False)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .metrics_table import METRICS
-from .spans import ATTRIBUTES, SPANS
+from .span_table import ATTRIBUTES, SPANS
 
 _HEAD = """\
 # Telemetry

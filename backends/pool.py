@@ -151,7 +151,7 @@ class Pools:
             )
             await self._judge(exchange, attempt)
         except BaseException as error:
-            attempt.error = error.reason if isinstance(error, UpstreamFailed) else "cancelled"
+            attempt.error = _word(error)
             attempt.ended_s = time.monotonic()
             if attempt.error in _UNREACHED:
                 self._cooldown.note_failure(attempt.member)
@@ -204,6 +204,12 @@ class Pools:
     async def _refresh(self) -> None:
         if await self._revisions.refresh():
             self._versions.update()
+
+
+def _word(error: BaseException) -> str:
+    if isinstance(error, UpstreamFailed):
+        return error.reason
+    return "cancelled" if isinstance(error, asyncio.CancelledError) else "internal"
 
 
 def _by_name(pools: Mapping[str, Sequence[Member]]) -> dict[str, Member]:

@@ -1,7 +1,7 @@
 """Carries requests to vLLM, llama.cpp or any other OpenAI server, over pooled HTTP/1.1 connections (aiohttp).
 
 aiohttp because it is the faster client that is right: pyreqwest costs less per JSON call, but does not close the
-connection when a call is cancelled before its headers (`bench/upstream_clients.py`).
+connection when a call is cancelled before its headers (`python -m bench.upstream_clients`).
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""A comparison of two HTTP clients; `python -m bench.upstream_clients`."""

@@ -13,7 +13,8 @@ A, B, C = (bytes([n]) * 32 for n in (1, 2, 3))
 
 
 def vector(number: int) -> Vector:
-    return np.eye(8, dtype=np.float32)[number % 8]
+    unit: Vector = np.eye(8, dtype=np.float32)[number % 8]
+    return unit
 
 
 def ids(spaces: Spaces, space: bytes) -> list[int]:

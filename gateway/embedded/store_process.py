@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import sys
+import signal
 import tempfile
 import time
 from pathlib import Path
@@ -13,23 +13,13 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import quote
 
+from .tied import tied
+
 # The kernel's limit for a socket address is 108 bytes, the closing NUL included.
 _MAX_SOCKET_PATH = 107
 _LOG_TAIL_BYTES = 4096
 _PING_TIMEOUT_S = 1.0
 _POLL_S = 0.01
-
-# Asks the kernel for SIGKILL at the parent's death (PR_SET_PDEATHSIG = 1), then becomes the store. SIGKILL
-# because it reaches a hung store too; nothing is lost by it: the append-only file is written before a reply
-# leaves. This runs in a fresh interpreter: a preexec_fn would run Python between fork and exec of a threaded
-# parent. If the parent died before the kernel was asked, it is another process by now.
-_DIE_WITH_PARENT = """
-import ctypes, os, sys
-ctypes.CDLL(None).prctl(1, 9, 0, 0, 0)
-if os.getppid() != int(sys.argv[1]):
-    sys.exit("the parent is gone")
-os.execv(sys.argv[2], sys.argv[2:])
-"""
 
 
 class StoreProcessError(Exception):
@@ -152,7 +142,9 @@ def _command(binary: Path, folder: Path, socket: Path) -> list[str]:
         *("--dir", str(folder), "--save", "", "--appendonly", "yes", "--appendfsync", "everysec"),
         *("--maxmemory-policy", "noeviction"),
     ]
-    return [sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT, str(os.getpid()), *store]
+    # SIGKILL because it reaches a hung store too; nothing is lost by it: the append-only file is written before a
+    # reply leaves.
+    return tied(store, by=signal.SIGKILL)
 
 
 async def _answers(socket: Path) -> bool:

@@ -14,7 +14,7 @@ from .model import Attempt
 from .sse import DONE, Event, EventTooLarge, Parser
 from .survive import Patience
 
-# After `[DONE]` the end of the body is awaited this long, so that the connection can serve the next request.
+# After `[DONE]` the end of the body is awaited this long.
 _DONE_GRACE_S = 0.5
 
 
@@ -73,10 +73,15 @@ class Exchange:
         await self.aclose()
 
     async def aclose(self) -> None:
-        self.close()
+        """Idempotent. After `[DONE]` it waits a moment for the end of the body, so that the connection is kept."""
+        try:
+            if self._is_done and not self._is_over:
+                await self._settle()
+        finally:
+            self.close()
 
     def close(self) -> None:
-        """The same at once; idempotent."""
+        """The same at once."""
         self._finish(error=None)
 
     async def read(self, max_bytes: int) -> bytes:
@@ -110,9 +115,7 @@ class Exchange:
         return self._first
 
     async def _next_events(self) -> list[Event]:
-        if self._is_done:
-            await self._settle()
-        if self._is_over:
+        if self._is_done or self._is_over:
             return []
         while data := await self._read():
             self._patience.allow(self._idle_s, reason="idle")
@@ -142,7 +145,6 @@ class Exchange:
                     pass
         except (UpstreamFailed, TimeoutError):
             pass  # the answer was complete: how its connection ends is of no interest
-        self._finish(error=None)
 
     def _failed(self, error: UpstreamFailed) -> UpstreamFailed:
         reason = self._patience.gave_up

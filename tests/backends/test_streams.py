@@ -176,6 +176,18 @@ async def test_a_connection_read_to_its_end_is_used_again(asked: Pools, upstream
     assert len({call.connection for call in upstream.calls}) == 1
 
 
+async def test_a_connection_is_used_again_though_its_reader_stopped_at_done(
+    asked: Pools, upstream: ScriptedUpstream
+) -> None:
+    upstream.stream([delta("a"), "[DONE]", 0.02], times=3)
+    for _ in range(3):
+        async with await ask(asked, stream=True) as exchange:
+            async for batch in exchange.batches():
+                if batch[-1].data == b"[DONE]":
+                    break
+    assert len({call.connection for call in upstream.calls}) == 1
+
+
 async def test_a_body_longer_than_allowed_is_refused(asked: Pools, upstream: ScriptedUpstream) -> None:
     upstream.reply(b"x" * 5000)
     async with await ask(asked) as exchange:

@@ -101,7 +101,7 @@ async def _measure(base_url: str) -> dict[str, dict[str, float]]:
     body = json.dumps({"messages": [{"content": "y" * 900}]}).encode()
     for _ in range(ROUNDS):
         for name, make in CLIENTS.items():
-            client = make()
+            client = make(idle_s=30.0)
 
             async def one_json(client: Client = client) -> None:
                 status, answer, _ = await client.post(base_url + "/json", body)

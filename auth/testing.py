@@ -29,7 +29,7 @@ class MemoryKeys:
         await self._answer()
         known = self._records.get(record.key_id)
         if known is not None and known.revoked_at_s is not None:
-            record = replace(record, revoked_at_s=known.revoked_at_s)
+            record = replace(record, disabled_at_s=known.revoked_at_s)
         self._records[record.key_id] = record
 
     async def list(self) -> Sequence[KeyRecord]:
@@ -40,7 +40,7 @@ class MemoryKeys:
         await self._answer()
         record = self._records.get(key_id)
         if record is not None and record.revoked_at_s is None:
-            record = self._records[key_id] = replace(record, revoked_at_s=at_s)
+            record = self._records[key_id] = replace(record, disabled_at_s=at_s)
         return record
 
     async def _answer(self) -> None:

@@ -10,6 +10,7 @@ import secrets
 import string
 from typing import NamedTuple
 
+from ..limits.model import Limits
 from ..model import KeyRecord, RequestLimit
 
 _ID_ALPHABET = string.ascii_lowercase + string.digits
@@ -55,7 +56,7 @@ def mint(
         tenant=tenant,
         service=service,
         name=name,
-        limit=limit,
+        limits=Limits(requests_per_s=limit.rate_per_s, burst=limit.burst),
         created_at_s=created_at_s,
     )
     return record, f"eg-{key_id}-{secret}"

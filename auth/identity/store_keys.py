@@ -11,7 +11,8 @@ from redis.exceptions import RedisError
 
 from ..errors import KeysUnavailable, UnreadableRecord
 from ..interfaces import Store
-from ..model import KeyRecord, RequestLimit
+from ..limits.model import Limits
+from ..model import KeyRecord
 
 _FORMAT = 1
 _INDEX = "eg:{k}:keys"
@@ -146,7 +147,7 @@ def _record(fields: Sequence[bytes | None]) -> KeyRecord | None:
         tenant=kept.tenant,
         service=kept.service,
         name=kept.name,
-        limit=RequestLimit(rate_per_s=kept.rate_per_s, burst=kept.burst),
+        limits=Limits(requests_per_s=kept.rate_per_s, burst=kept.burst),
         created_at_s=kept.created_at_s,
-        revoked_at_s=None if revoked_at is None else float(revoked_at),
+        disabled_at_s=None if revoked_at is None else float(revoked_at),
     )

@@ -98,7 +98,7 @@ async def test_revoking_again_keeps_the_first_moment(keys: KeyStore) -> None:
     first = await keys.revoke(record.key_id, at_s=1_234.5678)
     second = await keys.revoke(record.key_id, at_s=9_999.0)
 
-    assert first == second == await keys.get(record.key_id) == replace(record, revoked_at_s=1_234.5678)
+    assert first == second == await keys.get(record.key_id) == replace(record, disabled_at_s=1_234.5678)
 
 
 async def test_no_later_write_brings_a_revoked_key_back(keys: KeyStore) -> None:
@@ -107,11 +107,11 @@ async def test_no_later_write_brings_a_revoked_key_back(keys: KeyStore) -> None:
     await keys.revoke(record.key_id, at_s=5.0)
     await keys.put(record)
 
-    assert await keys.get(record.key_id) == replace(record, revoked_at_s=5.0)
+    assert await keys.get(record.key_id) == replace(record, disabled_at_s=5.0)
 
 
 async def test_record_that_is_put_revoked_is_revoked(keys: KeyStore) -> None:
-    record = replace(a_record(), revoked_at_s=7.0)
+    record = replace(a_record(), disabled_at_s=7.0)
     await keys.put(record)
 
     assert await keys.get(record.key_id) == record

@@ -82,6 +82,13 @@ class Flight(Generic[Head, Item, Result]):
         self.result = result
         self._wake()
 
+    async def landed(self) -> bool:
+        """Is the answer complete? Then wait until the producer has stored it."""
+        if self.result is None or self._task is None:
+            return False
+        await asyncio.wait((self._task,))
+        return True
+
     def _start(self, produce: Producer[Head, Item, Result]) -> None:
         self._task = asyncio.create_task(self._run(produce))
         self._flights.hold(self._task)
@@ -265,9 +272,9 @@ class Flights(Generic[Head, Item, Result]):
     def __len__(self) -> int:
         return len(self._tasks)
 
-    def is_open(self, key: Hashable) -> bool:
-        """Would `join` take a seat in a flight that is under way?"""
-        return key in self._open
+    def find(self, key: Hashable) -> Flight[Head, Item, Result] | None:
+        """The flight that `join` would take a seat in, if one is under way."""
+        return self._open.get(key)
 
     def join(self, key: Hashable | None, produce: Producer[Head, Item, Result]) -> Seat[Head, Item, Result]:
         """A seat in the open flight of this key, or in a new one led by this caller. Key None: one's own flight."""

@@ -74,9 +74,10 @@ class Pipeline:
         limit = self._limiter.take(principal, deadline=store_deadline)
         try:
             call = self._read(raw, request, principal, timeline, deadline_s=deadline_s)
-            lookup = None
+            lookup = sibling = None
             if call.question is not None and call.controls.reads:
                 lookup = self._cache.begin(call.question, deadline=store_deadline)
+                sibling = self._flights.find(_key(call.question))
         except (ApiError, BackendError):
             await self._admit(limit, started, reply, timeline)  # a refused request counts as well
             raise
@@ -86,7 +87,14 @@ class Pipeline:
             if lookup is not None:
                 lookup.cancel()
             raise
-        await self._answer(call, lookup, request, reply, timeline, store_deadline=store_deadline)
+        if lookup is None or call.question is None:
+            await self._without_reading(call, request, reply, timeline, deadline=store_deadline)
+        else:
+            found = await self._look_up(lookup, sibling, call.question, timeline)
+            if isinstance(found, Hit):
+                await self._serve(found, call, reply, timeline)
+            else:
+                await self._miss(found, call, call.question, request, reply, timeline)
 
     async def _authenticate(self, request: Request, timeline: Timeline) -> Principal:
         started = time.monotonic()
@@ -138,31 +146,29 @@ class Pipeline:
             min_similarity=controls.min_similarity,
         )
 
-    async def _answer(
-        self,
-        call: Call,
-        lookup: Lookup | None,
-        request: Request,
-        reply: Reply,
-        timeline: Timeline,
-        *,
-        store_deadline: float,
+    async def _without_reading(
+        self, call: Call, request: Request, reply: Reply, timeline: Timeline, *, deadline: float
     ) -> None:
-        if call.question is None:
-            notes.outcome(timeline, reply, "BYPASS", call.bypass)
-            await self._fetch(call, None, request, reply, timeline)
-        elif lookup is None:
-            ticket = await self._cache.ticket(call.question, deadline=store_deadline)
+        """Past the cache altogether, or a refresh, which only stores."""
+        ticket = None
+        if call.question is not None:
+            ticket = await self._cache.ticket(call.question, deadline=deadline)
             notes.outcome(timeline, reply, "REFRESH", "no-cache")
-            await self._fetch(call, ticket, request, reply, timeline)
         else:
-            started = time.monotonic()
-            found = await lookup.result()
-            spans.note_lookup(timeline, started, time.monotonic(), found)
-            if isinstance(found, Hit):
-                await self._serve(found, call, reply, timeline)
-            else:
-                await self._miss(found, call, call.question, request, reply, timeline)
+            notes.outcome(timeline, reply, "BYPASS", call.bypass)
+        await self._fetch(call, ticket, request, reply, timeline)
+
+    async def _look_up(
+        self, lookup: Lookup, sibling: AnswerFlight | None, question: Question, timeline: Timeline
+    ) -> Hit | Miss:
+        started = time.monotonic()
+        found = await lookup.result()
+        if isinstance(found, Miss) and sibling is not None and await sibling.landed():
+            # The very same was answered a moment ago, and was still on its way to the store when we looked.
+            deadline = time.monotonic() + self._policy.store_deadline_s
+            found = await self._cache.begin(question, deadline=deadline).result()
+        spans.note_lookup(timeline, started, time.monotonic(), found)
+        return found
 
     async def _serve(self, hit: Hit, call: Call, reply: Reply, timeline: Timeline) -> None:
         notes.hit(timeline, reply, hit)
@@ -184,9 +190,8 @@ class Pipeline:
                 code="cache_miss",
                 headers=NO_RETRY,
             )
-        # Whoever takes another's answer must have asked the very same thing, down to the text.
-        key = (question.partition.digest, question.text)
-        is_shared = self._flights.is_open(key)
+        key = _key(question)
+        is_shared = self._flights.find(key) is not None
         notes.outcome(timeline, reply, "MISS", "shared" if is_shared else miss.reason)
         await self._fetch(call, miss.ticket, request, reply, timeline, key=key)
 
@@ -271,3 +276,8 @@ class Pipeline:
         """The caller who started a shared call may be gone by now; what it led to still belongs into its trace."""
         if timeline.is_recorded:
             self._telemetry.emit_late(timeline)
+
+
+def _key(question: Question) -> Hashable:
+    """Whoever takes another's answer must have asked the very same thing, down to the text."""
+    return question.partition.digest, question.text

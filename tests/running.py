@@ -29,7 +29,7 @@ from gateway.runtime import Runtime
 from gateway.settings import Settings
 from gateway.store import StoreClient
 from tests.scripted import ScriptedUpstream
-from tests.valkey import Valkey, running_valkey
+from tests.valkey import Valkey, eventually, running_valkey
 
 
 @dataclass
@@ -55,6 +55,10 @@ class RunningGateway:
     def control(self, record: ControlRecord) -> None:
         for callback in self._controls:
             callback(record)
+
+    async def idle(self) -> None:
+        """Wait until every request is over, storing its answer included."""
+        await eventually(lambda: self.plane.in_flight == 0)
 
     async def chat(
         self,
@@ -119,7 +123,11 @@ def answer_of(reply: httpx.Response) -> str:
 def settings_for(
     *upstreams: ScriptedUpstream | str, data_dir: Path | None = None, **sections: Any
 ) -> Settings:
-    """Two public models, `m1` and `m2`, over the same members; `embedder: none` unless a test says otherwise."""
+    """Two public models, `m1` and `m2`, over the same members.
+
+    No embedder unless a test says otherwise, and a patient store deadline: client, servers and gateway share one
+    loop here, which a busy machine stops for longer than the 50 ms that a deployment grants.
+    """
     urls = [upstream if isinstance(upstream, str) else upstream.base_url for upstream in upstreams]
     pools = {
         model: [
@@ -128,6 +136,7 @@ def settings_for(
         ]
         for model in ("m1", "m2")
     }
+    sections = {"store": {"deadline_ms": 2000}} | sections
     cache = {"embedder": {"kind": "none"}} | sections.pop("cache", {})
     folder = {"data_dir": data_dir} if data_dir is not None else {}
     return Settings(pools=pools, cache=cache, **folder, **sections)

@@ -184,7 +184,7 @@ async def test_beyond_the_joinable_size_a_newcomer_flies_alone_and_nothing_is_ke
         flight.finish("result")
 
     first = asyncio.create_task(read(flights, produce))
-    await until(lambda: not flights.is_open("q") and runs == 1)
+    await until(lambda: not flights.find("q") and runs == 1)
     second = asyncio.create_task(read(flights, produce))
     more.set()
     expected = ("head", [str(number) for number in range(20)], "result")
@@ -249,7 +249,7 @@ async def test_the_producer_may_go_on_after_the_answer_and_newcomers_still_get_i
         stored.set()
         await seat.settled()
     assert runs == 1
-    assert not flights.is_open("q")
+    assert not flights.find("q")
 
 
 async def test_closing_waits_for_what_is_under_way():

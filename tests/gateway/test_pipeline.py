@@ -199,7 +199,9 @@ async def test_a_reply_that_is_no_answer_becomes_an_error_in_openais_shape_and_i
 async def test_the_upstreams_message_is_passed_on_without_hosts_and_credentials():
     async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
         message = "max_tokens too large at http://10.0.0.7:8000/v1 with key sk-abcdef123456"
-        upstream.reply_json({"error": {"message": message, "type": "BadRequestError", "code": 400}}, status=400)
+        upstream.reply_json(
+            {"error": {"message": message, "type": "BadRequestError", "code": 400}}, status=400
+        )
         error = (await gateway.chat()).json()["error"]
     assert "max_tokens too large" in error["message"]
     assert "10.0.0.7" not in error["message"]
@@ -238,7 +240,10 @@ async def test_a_refused_request_counts_against_the_limit_too():
 
 
 async def test_a_body_over_the_limit_is_a_413_announced_or_not():
-    async with ScriptedUpstream() as upstream, running_gateway(upstream, server={"body_limit_mib": 1}) as gateway:
+    async with (
+        ScriptedUpstream() as upstream,
+        running_gateway(upstream, server={"body_limit_mib": 1}) as gateway,
+    ):
 
         async def pieces():
             for _ in range(40):

@@ -284,9 +284,12 @@ class TestLeaving:
             assert len(upstream.calls) == 100
 
 
+PROMPT = {"deadline_ms": 50}
+
+
 class TestStoreTrouble:
     async def test_a_hung_store_is_a_miss_within_the_deadline_and_hits_come_back(self):
-        async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
+        async with ScriptedUpstream() as upstream, running_gateway(upstream, store=PROMPT) as gateway:
             await gateway.chat("before")
             gateway.valkey.hang()
             replies = [await gateway.chat("before") for _ in range(10)]
@@ -300,7 +303,7 @@ class TestStoreTrouble:
             assert (await gateway.client.get("/health/ready")).json()["status"] == "ok"
 
     async def test_a_killed_store_leaves_known_keys_and_local_limits_and_comes_back_with_its_data(self):
-        async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
+        async with ScriptedUpstream() as upstream, running_gateway(upstream, store=PROMPT) as gateway:
             limited = await gateway.new_key(rate_per_s=1, burst=3)
             for known in (limited, gateway.key):
                 assert (await gateway.chat(key=known)).status_code == 200
@@ -315,7 +318,7 @@ class TestStoreTrouble:
             assert (await gateway.chat(key=stranger)).status_code == 200
 
     async def test_requests_go_on_while_the_store_hangs_dies_and_returns_under_traffic(self):
-        async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
+        async with ScriptedUpstream() as upstream, running_gateway(upstream, store=PROMPT) as gateway:
             statuses: list[int] = []
             is_over = False
 
@@ -341,7 +344,7 @@ class TestStoreTrouble:
             await self.until_hit(gateway, "0-0")
 
     async def test_a_flush_while_a_stream_runs_keeps_its_answer_out(self):
-        async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
+        async with ScriptedUpstream() as upstream, running_gateway(upstream, store=PROMPT) as gateway:
             upstream.chunk_delay_s = 0.05
             async with gateway.chat_stream("q") as reply:
                 lines = reply.aiter_lines()

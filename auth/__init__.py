@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
-from .errors import AuthError, ConflictingKeys, InvalidKey, KeysUnavailable, MissingKey, UnreadableRecord
+from .errors import (
+    AlreadyThere,
+    AuditUnavailable,
+    AuthError,
+    ConflictingKeys,
+    DirectoryError,
+    DisabledKey,
+    ExpiredKey,
+    InvalidKey,
+    KeysUnavailable,
+    MissingKey,
+    NoSuchRecord,
+    StillInUse,
+    UnreadableRecord,
+)
 from .identity.authenticate import Authenticator
 from .identity.keys import mint
 from .identity.store_keys import StoreKeys
-from .interfaces import KeyStore, LimitStore
+from .interfaces import Directory, DurableStore, KeyStore, LimitStore
 from .limits.limiter import Limiter
 from .limits.model import DEFAULT_LIMITS, Budget, LevelLimits, Limits
 from .limits.script import StoreLimits
@@ -16,9 +30,11 @@ from .model import (
     CacheScope,
     Decision,
     KeyRecord,
+    KeyRef,
     KeyWarning,
     Lineage,
     OldSecret,
+    Page,
     Policy,
     Principal,
     Priority,
@@ -26,21 +42,31 @@ from .model import (
     Rights,
     Scope,
     Service,
+    ServiceRef,
     Tenant,
+    TenantRef,
+    Written,
 )
 
 __all__ = [
-    "DEFAULT_LIMITS",
-    "SCOPES",
+    "AlreadyThere",
+    "AuditUnavailable",
     "AuthError",
     "Authenticator",
     "Budget",
     "CacheMode",
     "CacheScope",
     "ConflictingKeys",
+    "DEFAULT_LIMITS",
     "Decision",
+    "Directory",
+    "DirectoryError",
+    "DisabledKey",
+    "DurableStore",
+    "ExpiredKey",
     "InvalidKey",
     "KeyRecord",
+    "KeyRef",
     "KeyStore",
     "KeyWarning",
     "KeysUnavailable",
@@ -50,17 +76,24 @@ __all__ = [
     "Limits",
     "Lineage",
     "MissingKey",
+    "NoSuchRecord",
     "OldSecret",
+    "Page",
     "Policy",
     "Principal",
     "Priority",
     "RequestLimit",
     "Rights",
+    "SCOPES",
     "Scope",
     "Service",
+    "ServiceRef",
+    "StillInUse",
     "StoreKeys",
     "StoreLimits",
     "Tenant",
+    "TenantRef",
     "UnreadableRecord",
+    "Written",
     "mint",
 ]

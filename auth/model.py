@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Final, Literal
+from typing import Final, Generic, Literal, TypeVar
 
 from .identity.allow import is_allowed
 from .limits.model import LevelLimits, Limits
@@ -151,6 +151,61 @@ class KeyRecord:
     @property
     def principal(self) -> Principal:
         return Principal(key_id=self.key_id, tenant=self.tenant, service=self.service, limit=self.limit)
+
+
+Record = Tenant | Service | KeyRecord
+R = TypeVar("R", Tenant, Service, KeyRecord)
+
+
+class Ref(Generic[R]):
+    """Names a record of its kind."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TenantRef(Ref[Tenant]):
+    name: str
+
+    def __str__(self) -> str:
+        return f"tenant {self.name!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceRef(Ref[Service]):
+    tenant: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"service {self.name!r} of tenant {self.tenant!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRef(Ref[KeyRecord]):
+    key_id: str
+
+    def __str__(self) -> str:
+        return f"key {self.key_id!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class Written(Generic[R]):
+    """A record as it was written or, when it was deleted, as it was last.
+
+    `is_replicated` is False when the store has replicas and none confirmed the change in time: it is in force,
+    but would be lost if the store failed now.
+    """
+
+    record: R
+    is_replicated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[R]):
+    """Some of a list, and where it goes on: `next` is None at the end, else to be given back as `after`."""
+
+    records: tuple[R, ...]
+    next: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,6 +125,8 @@ class Lookup:
         verdicts = self._judge(near, entries)
         self._step("accept", started, candidates=len(near), threshold=minimum)
         for entry, verdict in verdicts:
+            if verdict.is_accepted and entry.question == self._question.text:
+                return self._hit("exact", entry, _EXACT)  # stored since this look-up asked the exact tier
             if verdict.is_accepted:
                 return self._hit("semantic", entry, verdict.similarity, verdict)
         return self._miss(verdicts[0][1].reason if verdicts else "absent", nearest)

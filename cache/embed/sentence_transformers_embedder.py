@@ -28,7 +28,7 @@ class SentenceTransformersEmbedder:
             raise ModelError(f"sentence-transformers cannot load {model!r}: {error}") from error
         torch.set_num_threads(1)
         self._tokenizer: Any = self._model.tokenizer
-        window, dimension = self._model.max_seq_length, self._model.get_sentence_embedding_dimension()
+        window, dimension = self._model.max_seq_length, self._model.get_embedding_dimension()
         if window is None or dimension is None:
             raise ModelError(
                 f"{model!r} does not say how many word pieces it reads or how long its vectors are"

@@ -50,6 +50,9 @@ class FaissIndex:
             return []
         # The marked ones may be the nearest: ask for as many more, so that k live ones are left.
         wanted = min(k + len(self._removed), len(self._known))
+        # For the calling thread only, which is why it is said here each time. Two threads for one query are slower
+        # than one, and then spin for milliseconds on cores that others need.
+        faiss.omp_set_num_threads(1)
         cosines, ids = self._index.search(vector[np.newaxis], wanted)
         found = zip(ids[0].tolist(), cosines[0].tolist(), strict=True)
         # Rounding takes the product of a vector with itself a hair beyond 1.

@@ -127,7 +127,7 @@ async def open_gateway(settings: Settings, runtime: Runtime) -> AsyncIterator[Da
         front = Front(
             pipeline=pipeline,
             models=models,
-            health=Health(lambda: plane.readiness()),
+            health=Health(lambda: plane.readiness()),  # noqa: PLW0108 - it is made below
             telemetry=telemetry,
             request_timeout_s=settings.upstream.request_timeout_s,
         )
@@ -207,7 +207,7 @@ async def _open_embedder(settings: Settings) -> tuple[EmbedQueue | NoEmbedder, t
     if settings.cache.mode != "semantic" or wanted.kind == "none":
         return NoEmbedder(), ()
     model = wanted.model or str(settings.data_dir / "models" / "all-minilm-l6-v2")
-    if wanted.kind == "onnx" and not Path(model).is_dir():
+    if wanted.kind == "onnx" and not await asyncio.to_thread(Path(model).is_dir):
         reason = f"no embedding model in {model}: exact matches only; run `echogate models prepare`"
         _log.warning("no embedding model", folder=model, remedy="echogate models prepare")
         return NoEmbedder(), (reason,)

@@ -11,10 +11,11 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from json.decoder import JSONDecodeError, JSONDecoder, scanstring
-from typing import NoReturn
+from json.decoder import JSONDecodeError, JSONDecoder
+from json.scanner import make_scanner
+from typing import Any, NoReturn
 
 from .errors import InvalidRequest
 
@@ -81,7 +82,7 @@ def _split_object(text: str) -> Body:
     while True:
         if text[at : at + 1] != '"':
             raise JSONDecodeError("expected a property name in double quotes", text, at)
-        name, at = scanstring(text, at + 1, True)
+        name, at = _scan(text, at)
         if name in slices:
             raise _duplicate(name)
         at = _after_space(text, at)
@@ -146,7 +147,10 @@ def _refuse_lone_surrogates(body: Body) -> None:
         ) from error
 
 
-_scan = JSONDecoder(object_pairs_hook=_unique, parse_float=_number, parse_constant=_no_constant).scan_once
+# What JSONDecoder itself uses; on its own it also tells where a value ends.
+_scan: Callable[[str, int], tuple[Any, int]] = make_scanner(
+    JSONDecoder(object_pairs_hook=_unique, parse_float=_number, parse_constant=_no_constant)
+)
 _encode = json.JSONEncoder(
     sort_keys=True, ensure_ascii=False, separators=(",", ":"), check_circular=False
 ).encode

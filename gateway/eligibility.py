@@ -221,7 +221,7 @@ def _split_parts(last: dict[str, Json], parts: list[Json], skeleton: list[Json])
     for at in range(len(parts) - 1, -1, -1):
         match parts[at]:
             case {"type": "text", "text": str() as text, **others}:
-                gap: Json = {"type": "text", "text": None, **others}
+                gap: dict[str, Json] = {"type": "text", "text": None, **dict(others)}
                 skeleton[-1] = {**last, "content": [*parts[:at], gap, *parts[at + 1 :]]}
                 return Fuzzy(text, ["content", at], skip or (None if text.strip() else "no-text")), skeleton
     return Fuzzy("", None, skip or "no-text"), skeleton

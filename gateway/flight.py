@@ -24,8 +24,7 @@ Head = TypeVar("Head")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# How often a flight that failed before its first byte is started anew by a follower. A backend that fails
-# every time must not be tried once for each of a thousand followers, one after the other.
+# A backend that fails every time must not be tried once for each of a thousand followers, one after the other.
 MAX_RESTARTS = 2
 
 
@@ -70,9 +69,8 @@ class Flight(Generic[Head, Item, Result]):
         if self._size > self._flights.join_bytes:
             # Newcomers could no longer get the whole answer, so only what a seat has yet to read is kept.
             self._flights.close(self._key, self)
-            end = self._first + len(self._items)
-            oldest = min((seat.position for seat in self._seats), default=end)
-            dropped = min(oldest, end) - self._first
+            oldest = min((seat.position for seat in self._seats), default=sys.maxsize)
+            dropped = min(oldest - self._first, len(self._items))
             del self._items[:dropped]
             self._first += dropped
         self._wake()
@@ -91,7 +89,8 @@ class Flight(Generic[Head, Item, Result]):
 
     def _start(self, produce: Producer[Head, Item, Result]) -> None:
         self._task = asyncio.create_task(self._run(produce))
-        self._flights.hold(self._task)
+        self._flights.tasks.add(self._task)
+        self._task.add_done_callback(self._flights.tasks.discard)
 
     async def _run(self, produce: Producer[Head, Item, Result]) -> None:
         try:
@@ -134,9 +133,6 @@ class Flight(Generic[Head, Item, Result]):
         self._task.cancel()
         return True
 
-    def _items_from(self, position: int) -> list[Item]:
-        return self._items[position - self._first :]
-
 
 Producer = Callable[[Flight[Head, Item, Result]], Awaitable[None]]
 
@@ -156,7 +152,7 @@ class Seat(Generic[Head, Item, Result]):
         is_leader: bool,
     ) -> None:
         self._flight = flight
-        self._produce = produce
+        self.produce = produce
         self._lag_bytes = lag_bytes
         self._behind = 0
         self._waiter: asyncio.Future[None] | None = None
@@ -192,7 +188,7 @@ class Seat(Generic[Head, Item, Result]):
         """Every item from the first on, as many at a time as have come in."""
         while True:
             flight = self._flight
-            items = flight._items_from(self.position)
+            items = flight._items[self.position - flight._first :]
             if items:
                 self.position += len(items)
                 self._behind = 0
@@ -217,7 +213,9 @@ class Seat(Generic[Head, Item, Result]):
 
     def abandon(self) -> None:
         """The client is gone: whoever waits on this seat gets ClientLeft."""
-        self._end(ClientLeft())
+        if self._gone is None and not self._has_left:
+            self._gone = ClientLeft()
+            self.wake()
 
     def grow(self, size: int) -> None:
         self._behind += size
@@ -233,15 +231,6 @@ class Seat(Generic[Head, Item, Result]):
     def move(self, flight: Flight[Head, Item, Result], *, is_leader: bool) -> None:
         self._flight, self.is_leader = flight, is_leader
         flight._seats.append(self)
-
-    @property
-    def produce(self) -> Producer[Head, Item, Result]:
-        return self._produce
-
-    def _end(self, error: Exception) -> None:
-        if self._gone is None and not self._has_left:
-            self._gone = error
-            self.wake()
 
     async def _wait(self) -> None:
         if self._gone is not None:
@@ -267,17 +256,17 @@ class Flights(Generic[Head, Item, Result]):
         self.join_bytes = join_bytes
         self._lag_bytes = lag_bytes
         self._open: dict[Hashable, Flight[Head, Item, Result]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self.tasks: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
-        return len(self._tasks)
+        return len(self.tasks)
 
     def find(self, key: Hashable) -> Flight[Head, Item, Result] | None:
         """The flight that `join` would take a seat in, if one is under way."""
         return self._open.get(key)
 
     def join(self, key: Hashable | None, produce: Producer[Head, Item, Result]) -> Seat[Head, Item, Result]:
-        """A seat in the open flight of this key, or in a new one led by this caller. Key None: one's own flight."""
+        """A seat in the open flight of this key, else in a new one that this caller leads. Key None: always new."""
         flight = self._open.get(key) if key is not None else None
         if flight is not None:
             return Seat(flight, produce, lag_bytes=self._lag_bytes, is_leader=False)
@@ -301,17 +290,11 @@ class Flights(Generic[Head, Item, Result]):
         if self._open.get(key) is flight:
             del self._open[key]
 
-    def hold(self, task: asyncio.Task[None]) -> None:
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
     async def aclose(self) -> None:
         """Wait for what is under way (storing the last answers), then cancel what is left."""
-        tasks = set(self._tasks)
-        if not tasks:
-            return
-        _, pending = await asyncio.wait(tasks, timeout=5)
-        for task in pending:
-            task.cancel()
-        if pending:
-            await asyncio.wait(pending)
+        for patience_s in (5, None):
+            tasks = set(self.tasks)
+            if tasks:
+                await asyncio.wait(tasks, timeout=patience_s)
+            for task in self.tasks:
+                task.cancel()

@@ -250,7 +250,7 @@ class Pipeline:
             error = failure.code
             raise
         finally:
-            upstream.note(attempts, call.version.model, outcome and outcome.reading, error=error)
+            upstream.note(attempts, call.version.model, outcome.reading if outcome else None, error=error)
             self._emit_if_late(timeline)
         if outcome is None:
             return None

@@ -6,6 +6,7 @@ AuthError
 ├── InvalidKey             not a key of ours, unknown, deleted, or the secret differs
 │   ├── DisabledKey          the key, its service or its tenant is disabled (told only to who has the secret)
 │   └── ExpiredKey           the key, or the secret before its rotation, has ended (likewise)
+├── LimitsUnavailable      the store cannot be asked, and nothing is let through without it (limiter policy `closed`)
 ├── KeysUnavailable        the store cannot be asked and this worker has not seen the key lately
 │   └── UnreadableRecord     the store holds a record in a format that this release does not know
 ├── DirectoryError         an administrator asked for what cannot be
@@ -39,6 +40,10 @@ class DisabledKey(InvalidKey):
 
 
 class ExpiredKey(InvalidKey):
+    pass
+
+
+class LimitsUnavailable(AuthError):
     pass
 
 

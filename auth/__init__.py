@@ -12,6 +12,7 @@ from .errors import (
     ExpiredKey,
     InvalidKey,
     KeysUnavailable,
+    LimitsUnavailable,
     MissingKey,
     NoSuchRecord,
     StillInUse,
@@ -21,9 +22,20 @@ from .identity.authenticate import Authenticator
 from .identity.keys import mint
 from .identity.store_keys import StoreKeys
 from .interfaces import Directory, DurableStore, KeyStore, LimitStore
-from .limits.limiter import Limiter
-from .limits.model import DEFAULT_LIMITS, Budget, LevelLimits, Limits
-from .limits.script import StoreLimits
+from .limits.estimate import Estimate, Prices, UsualOutputs, estimate
+from .limits.interim import Limiter, StoreLimits  # until the gateway uses .limits.limiter, .store_limits
+from .limits.model import (
+    DEFAULT_LIMITS,
+    Budget,
+    Grant,
+    LevelLimits,
+    LimiterState,
+    Limits,
+    LiveLimit,
+    Meter,
+    Refusal,
+    StorePolicy,
+)
 from .model import (
     SCOPES,
     CacheMode,
@@ -49,6 +61,8 @@ from .model import (
 )
 
 __all__ = [
+    "DEFAULT_LIMITS",
+    "SCOPES",
     "AlreadyThere",
     "AuditUnavailable",
     "AuthError",
@@ -57,13 +71,14 @@ __all__ = [
     "CacheMode",
     "CacheScope",
     "ConflictingKeys",
-    "DEFAULT_LIMITS",
     "Decision",
     "Directory",
     "DirectoryError",
     "DisabledKey",
     "DurableStore",
+    "Estimate",
     "ExpiredKey",
+    "Grant",
     "InvalidKey",
     "KeyRecord",
     "KeyRef",
@@ -73,27 +88,35 @@ __all__ = [
     "LevelLimits",
     "LimitStore",
     "Limiter",
+    "LimiterState",
     "Limits",
+    "LimitsUnavailable",
     "Lineage",
+    "LiveLimit",
+    "Meter",
     "MissingKey",
     "NoSuchRecord",
     "OldSecret",
     "Page",
     "Policy",
+    "Prices",
     "Principal",
     "Priority",
+    "Refusal",
     "RequestLimit",
     "Rights",
-    "SCOPES",
     "Scope",
     "Service",
     "ServiceRef",
     "StillInUse",
     "StoreKeys",
     "StoreLimits",
+    "StorePolicy",
     "Tenant",
     "TenantRef",
     "UnreadableRecord",
+    "UsualOutputs",
     "Written",
+    "estimate",
     "mint",
 ]

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from .errors import KeysUnavailable
-from .limits.buckets import LocalBuckets
+from .limits.interim import LocalBuckets
 from .model import Decision, KeyRecord, RequestLimit
 
 

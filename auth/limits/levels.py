@@ -48,12 +48,15 @@ class Bucket:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Buckets:
-    """All buckets of a principal, in order. Compared by identity: made once, then looked up by it."""
+    """All buckets of a principal, in order. Compared by identity: made once, then looked up by it.
+
+    `has_reserve` says that something is to be settled at the end, `leased` names the keys that hold leases.
+    """
 
     all: tuple[Bucket, ...]
     has_budget: bool
-    # Something is to be given back at the end: what a request takes depends on more than its being one.
     has_reserve: bool
+    leased: tuple[str, ...]
 
     @classmethod
     def of(cls, tenant: str, levels: Sequence[LevelLimits]) -> Buckets:
@@ -66,12 +69,8 @@ class Buckets:
             all=tuple(found),
             has_budget="budget" in kinds,
             has_reserve=not kinds.isdisjoint(("budget", "tokens/min", "concurrent")),
+            leased=tuple(bucket.key for bucket in found if bucket.kind == "concurrent"),
         )
-
-    @property
-    def leased(self) -> tuple[str, ...]:
-        """The keys of the buckets that hold leases."""
-        return tuple(bucket.key for bucket in self.all if bucket.kind == "concurrent")
 
 
 def _of_level(tenant: str, level: LevelLimits) -> Iterator[Bucket]:

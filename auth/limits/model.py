@@ -81,22 +81,20 @@ class Meter:
     reset_s: float
 
 
-@dataclass(slots=True, eq=False, kw_only=True)
+@dataclass(slots=True, eq=False)
 class Grant:
     """The request may go on; `Limiter.settle` is to be called for it on every exit.
 
     `requests` and `tokens` are the tightest of their kind; None where nothing of that kind is limited.
-    `is_local` says that the store did not answer and that this worker decided alone. What follows is between
-    the grant and its limiter.
+    `is_local` says that the store did not answer and that this worker decided alone.
     """
 
     requests: Meter | None
     tokens: Meter | None
     is_local: bool
-    reservation: object = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Refusal:
     """The request may not go on, and nothing was taken for it.
 
@@ -108,7 +106,7 @@ class Refusal:
     retry_after_s: float | None
     requests: Meter | None
     tokens: Meter | None
-    is_local: bool = False
+    is_local: bool
 
 
 @dataclass(frozen=True, slots=True)

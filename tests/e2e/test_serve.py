@@ -19,7 +19,7 @@ import pytest_asyncio
 from gateway.embedded.child import running
 from tests.e2e.asking import ASKED, SAME
 from tests.e2e.deployment import Deployment, deployed, environment, serve, until
-from tests.gateway.serving import descendants, is_alive
+from tests.gateway.serving import descendants, eventually, is_alive
 from tests.scripted import Call, ScriptedUpstream, Wire, delta
 
 WORKERS = 4
@@ -164,7 +164,7 @@ async def test_answers_are_found_again_after_a_restart(upstream: ScriptedUpstrea
         left = descendants(first.child.pid)
         await first.child.stop()
         assert await first.child.wait() == 0
-        assert not any(is_alive(pid) for pid in left)
+        eventually(lambda: not any(is_alive(pid) for pid in left), within_s=2)
     async with deployed(tmp_path / "data", upstream.base_url, workers=2) as second:
         alike = await second.ask(SAME, key=key)
         same = await second.ask(ASKED, key=key)

@@ -14,7 +14,6 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from json.decoder import JSONDecodeError, JSONDecoder
-from json.scanner import make_scanner
 from typing import Any, NoReturn
 
 from .errors import InvalidRequest
@@ -147,10 +146,9 @@ def _refuse_lone_surrogates(body: Body) -> None:
         ) from error
 
 
-# What JSONDecoder itself uses; on its own it also tells where a value ends.
-_scan: Callable[[str, int], tuple[Any, int]] = make_scanner(
-    JSONDecoder(object_pairs_hook=_unique, parse_float=_number, parse_constant=_no_constant)
-)
+_decoder = JSONDecoder(object_pairs_hook=_unique, parse_float=_number, parse_constant=_no_constant)
+# The decoder's own scanner also tells where a value ends.
+_scan: Callable[[str, int], tuple[Any, int]] = _decoder.scan_once  # type: ignore[attr-defined] # not in the stubs
 _encode = json.JSONEncoder(
     sort_keys=True, ensure_ascii=False, separators=(",", ":"), check_circular=False
 ).encode

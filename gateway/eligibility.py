@@ -219,11 +219,15 @@ def _split_parts(last: dict[str, Json], parts: list[Json], skeleton: list[Json])
     """Of several parts the last text is the question; what stands around it (documents, images) must match exactly."""
     skip = None if all(isinstance(p, dict) and p.get("type") == "text" for p in parts) else "non-text-part"
     for at in range(len(parts) - 1, -1, -1):
-        match parts[at]:
-            case {"type": "text", "text": str() as text, **others}:
-                gap: dict[str, Json] = {"type": "text", "text": None, **dict(others)}
-                skeleton[-1] = {**last, "content": [*parts[:at], gap, *parts[at + 1 :]]}
-                return Fuzzy(text, ["content", at], skip or (None if text.strip() else "no-text")), skeleton
+        part = parts[at]
+        if (
+            isinstance(part, dict)
+            and part.get("type") == "text"
+            and isinstance(text := part.get("text"), str)
+        ):
+            gap: Json = {**part, "text": None}
+            skeleton[-1] = {**last, "content": [*parts[:at], gap, *parts[at + 1 :]]}
+            return Fuzzy(text, ["content", at], skip or (None if text.strip() else "no-text")), skeleton
     return Fuzzy("", None, skip or "no-text"), skeleton
 
 

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import msgspec
 import structlog
+from redis.exceptions import RedisError
 
 _log = structlog.get_logger("gateway.control")
 
@@ -58,7 +59,7 @@ async def follow(store: Store, on_change: Callable[[str, ControlRecord], Awaitab
             reply = await store.execute(
                 "XREAD", "BLOCK", _BLOCK_MS, "STREAMS", _STREAM, position, deadline=math.inf
             )
-        except OSError:
+        except (OSError, RedisError):
             await asyncio.sleep(_PAUSE_S)
             continue
         for change_id, fields in _records(reply):

@@ -59,11 +59,11 @@ class Worker:
         self._unacknowledged: dict[str, asyncio.Future[None]] = {}
 
     @classmethod
-    async def spawn(cls, plan: WorkerPlan, listener: socket.socket) -> Worker:
+    async def spawn(cls, plan: WorkerPlan) -> Worker:
         ours, theirs = socket.socketpair()
         process = _spawn.Process(
             target=run_worker,
-            args=(plan, theirs, listener),
+            args=(plan, theirs),
             name=f"echogate-worker-{plan.worker}",
             daemon=True,
         )
@@ -146,12 +146,9 @@ class Worker:
 class Fleet:
     """Keeps `count` workers running. `run` until `stop`."""
 
-    def __init__(
-        self, plan: WorkerPlan, *, count: int, listener: socket.socket, on_restart: Callable[[], None]
-    ) -> None:
+    def __init__(self, plan: WorkerPlan, *, count: int, on_restart: Callable[[], None]) -> None:
         self._plan = plan
         self._count = count
-        self._listener = listener
         self._workers: dict[int, Worker] = {}
         self._retired = Snapshot()
         self._is_stopping = asyncio.Event()
@@ -229,7 +226,7 @@ class Fleet:
         pause_s = _FIRST_PAUSE_S
         while not self._is_stopping.is_set():
             started = time.monotonic()
-            worker = await Worker.spawn(replace(self._plan, worker=number), self._listener)
+            worker = await Worker.spawn(replace(self._plan, worker=number))
             self._workers[number] = worker
             code = await worker.converse(self._on_ready)
             del self._workers[number]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import sys
 import time
+import traceback
+from collections.abc import MutableMapping
 from functools import lru_cache
 from typing import Any, BinaryIO
 
@@ -20,6 +22,18 @@ def _to_json(event: dict[str, Any], **_: object) -> bytes:
     return _encoder.encode(event)
 
 
+def _tell_where(_: object, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Of an exception the type and the places it went through; its text may quote what was worked on."""
+    error = event.pop("exc_info", None)
+    if error is True:
+        error = sys.exc_info()[1]
+    if isinstance(error, BaseException):
+        event["exception"] = type(error).__name__
+        frames = traceback.extract_tb(error.__traceback__)
+        event["where"] = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
+    return event
+
+
 def configure(*, worker: int | None = None) -> None:
     """Send structlog and the standard library's logging to stderr as JSON. Once per process."""
     structlog.configure(
@@ -27,7 +41,7 @@ def configure(*, worker: int | None = None) -> None:
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
-            structlog.processors.format_exc_info,
+            _tell_where,
             structlog.processors.JSONRenderer(serializer=_to_json),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),

@@ -57,13 +57,25 @@ class BindError(Exception):
     """The address cannot be listened on. The message says which setting names it."""
 
 
-def bind(address: str, *, setting: str) -> socket.socket:
-    """A socket bound to HOST:PORT that does not listen yet. Raises BindError."""
+def reserve(address: str, *, setting: str) -> socket.socket:
+    """Hold HOST:PORT for workers that will `bind` it with `is_shared`. Raises BindError if anybody has it."""
+    with bind(address, setting=setting) as free:  # which a shared bind alone would not find out
+        address = address_of(free)
+    return bind(address, setting=setting, is_shared=True)
+
+
+def bind(address: str, *, setting: str, is_shared: bool = False) -> socket.socket:
+    """A socket bound to HOST:PORT that does not listen yet. Raises BindError.
+
+    Of shared sockets the kernel gives each new connection to one that listens, evenly and at random. (Workers
+    that accept from one socket do not share evenly: of 16 connections at once, one took all.)
+    """
     host, port = split_bind(address)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, is_shared)
         bound.bind((host, port))
     except OSError as error:
         bound.close()

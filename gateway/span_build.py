@@ -96,6 +96,12 @@ def _remote_span(parent: RemoteParent) -> SpanContext:
 
 
 def _links(links: Sequence[TraceLink]) -> list[Link]:
-    return [
-        Link(SpanContext(int(trace_id, 16), int(span_id, 16), is_remote=True)) for trace_id, span_id in links
-    ]
+    return [link for trace_id, span_id in links if (link := _link(trace_id, span_id)) is not None]
+
+
+def _link(trace_id: str, span_id: str) -> Link | None:
+    try:
+        there = SpanContext(int(trace_id, 16), int(span_id, 16), is_remote=True)
+    except ValueError:  # ids that were kept with an answer, perhaps by another version
+        return None
+    return Link(there) if there.is_valid else None

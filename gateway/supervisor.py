@@ -31,7 +31,7 @@ from .fleet import Fleet
 from .metrics import Counters, gauge
 from .metrics_merge import Snapshot, merge, take
 from .runtime import Readiness
-from .serving import Server, address_of, bind
+from .serving import Server, address_of, bind, reserve
 from .settings import Settings
 from .store import StoreClient
 from .worker import WorkerPlan
@@ -93,7 +93,7 @@ class Supervisor:
         settings = self._settings
         async with AsyncExitStack() as stack:
             lock = stack.enter_context(self._folder.held())
-            data_plane = stack.enter_context(bind(settings.server.bind, setting="server.bind"))
+            data_plane = stack.enter_context(reserve(settings.server.bind, setting="server.bind"))
             admin_plane = stack.enter_context(bind(settings.admin.bind, setting="admin.bind"))
             holder = Holder(os.getpid(), address_of(data_plane), address_of(admin_plane))
             lock.say(holder)
@@ -106,6 +106,7 @@ class Supervisor:
             plan = WorkerPlan(
                 settings=settings,
                 worker=0,
+                data_plane=holder.data_plane,
                 durable_url=durable_url,
                 cache_url=cache_url,
                 secret=secret,
@@ -114,9 +115,7 @@ class Supervisor:
             follower = await stack.enter_async_context(
                 StoreClient.open(durable_url, silence_s=_FOLLOWER_SILENCE_S, name="control changes")
             )
-            self._fleet = Fleet(
-                plan, count=settings.server.workers, listener=data_plane, on_restart=self._restarts.add
-            )
+            self._fleet = Fleet(plan, count=settings.server.workers, on_restart=self._restarts.add)
             await self._serve(self._fleet, follower, holder, stack)
 
     async def _bootstrap(self, store: StoreClient) -> bytes:

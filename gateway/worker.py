@@ -1,4 +1,4 @@
-"""The shell around one worker's data plane: serves it on the inherited socket and does what the supervisor says.
+"""The shell around one worker's data plane: serves it and does what the supervisor says.
 
 A worker ends when it was told to drain, when SIGTERM comes, or when its supervisor is gone.
 """
@@ -35,7 +35,7 @@ from .link import (
     to_supervisor,
 )
 from .runtime import Gateway, OpenGateway, Runtime
-from .serving import Server
+from .serving import Server, bind
 from .settings import Settings
 
 _log = structlog.get_logger("gateway.worker")
@@ -49,18 +49,19 @@ class WorkerPlan:
 
     settings: Settings
     worker: int
+    data_plane: str  # HOST:PORT, reserved by the supervisor
     durable_url: str = field(repr=False)
     cache_url: str = field(repr=False)
     secret: bytes = field(repr=False)
     factory: str
 
 
-def run_worker(plan: WorkerPlan, control: socket.socket, listener: socket.socket) -> None:
+def run_worker(plan: WorkerPlan, control: socket.socket) -> None:
     """The entry of a spawned worker process."""
     logs.configure(worker=plan.worker)
     _end_with_supervisor()
     with asyncio.Runner(loop_factory=_new_loop) as runner:
-        runner.run(_Shell(plan).run(control, listener))
+        runner.run(_Shell(plan).run(control))
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
@@ -89,7 +90,7 @@ class _Shell:
         self._live_workers = 1
         self._on_control: list[Callable[[ControlRecord], None]] = []
 
-    async def run(self, control: socket.socket, listener: socket.socket) -> None:
+    async def run(self, control: socket.socket) -> None:
         link = await to_supervisor(control)
         open_gateway: OpenGateway = _resolve(self._plan.factory)
         async with open_gateway(self._plan.settings, self._runtime()) as gateway:
@@ -97,6 +98,7 @@ class _Shell:
             loop = asyncio.get_running_loop()
             loop.add_signal_handler(signal.SIGTERM, _drain, gateway, server)
             listening = asyncio.create_task(self._listen(link, gateway, server), name="listen to supervisor")
+            listener = bind(self._plan.data_plane, setting="server.bind", is_shared=True)
             try:
                 await server.serve(sockets=[listener])
             finally:

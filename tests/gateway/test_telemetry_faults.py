@@ -1,0 +1,127 @@
+"""Collectors that are away, slow or broken, and telemetry that fails: no request may notice."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import NoReturn
+
+import pytest
+import structlog
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+
+from gateway.metrics_merge import render
+from gateway.settings import Settings
+from gateway.span_export import SpanExport
+from gateway.telemetry import Telemetry
+
+from .otlp import black_hole, free_port
+
+CHAT = "POST /v1/chat/completions"
+
+Start = Callable[[str], Telemetry]
+
+
+@pytest.fixture
+def start(monkeypatch: pytest.MonkeyPatch) -> Start:
+    def start(endpoint: str) -> Telemetry:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)
+        return Telemetry.start(Settings(), worker=0)
+
+    return start
+
+
+def record(telemetry: Telemetry, count: int) -> float:
+    """Record so many small requests; the longest time one took."""
+    longest = 0.0
+    for _ in range(count):
+        timeline = telemetry.begin(CHAT, [])
+        timeline.note("auth.authenticate", timeline.started, timeline.started)
+        timeline.finish(200)
+        started = time.monotonic()
+        telemetry.record(timeline)
+        longest = max(longest, time.monotonic() - started)
+    return longest
+
+
+def text(telemetry: Telemetry) -> str:
+    return render(telemetry.metrics.snapshot(), as_openmetrics=False).decode()
+
+
+@pytest.mark.parametrize("protocol", ["http/protobuf", "grpc"])
+async def test_a_collector_that_never_answers_does_not_hold_up_the_end(
+    start: Start, monkeypatch: pytest.MonkeyPatch, protocol: str
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)
+    with black_hole() as endpoint:
+        telemetry = start(endpoint)
+        record(telemetry, 500)
+        started = time.monotonic()
+        telemetry.shutdown(0.3)
+        assert time.monotonic() - started < 1.0
+    assert 'echogate_spans_dropped_total{reason="shutdown"} 1000.0' in text(telemetry)
+
+
+async def test_recording_never_waits_for_a_collector_that_never_answers(start: Start) -> None:
+    with black_hole() as endpoint:
+        telemetry = start(endpoint)
+        longest = record(telemetry, 3000)
+        telemetry.shutdown(0.1)
+    assert longest < 0.2
+    # 2,048 wait, and up to 512 more are in the exporter's hands; all others were dropped and counted.
+    dropped = next(line for line in text(telemetry).splitlines() if 'reason="queue-full"' in line)
+    assert 6000 - 2048 - 512 <= float(dropped.split()[-1]) <= 6000 - 2048
+
+
+async def test_a_collector_that_refuses_is_one_line_of_log_a_minute(start: Start) -> None:
+    telemetry = start(f"http://127.0.0.1:{free_port()}")
+    with structlog.testing.capture_logs() as lines:
+        record(telemetry, 3000)
+        telemetry.shutdown(0.3)
+    assert len([line for line in lines if "collector did not take spans" in line["event"]]) <= 1
+
+
+class _Broken(SpanExporter):
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        raise RuntimeError("prompt text that an exporter happened to quote")
+
+    def shutdown(self) -> None:
+        pass
+
+
+async def test_an_exporter_that_raises_loses_its_spans_and_nothing_else() -> None:
+    dropped: list[tuple[int, str]] = []
+    export = SpanExport(_Broken(), max_queue=512, on_dropped=lambda *fact: dropped.append(fact))
+    telemetry = Telemetry.start(Settings(), worker=0)
+    telemetry._export = export
+    with structlog.testing.capture_logs() as lines:
+        record(telemetry, 10)
+        telemetry.shutdown(2.0)
+    assert dropped == [(20, "export-failed")]
+    assert "prompt text" not in repr(lines)
+
+
+@pytest.mark.parametrize(
+    "part", ["metrics.count", "_request_log.write", "_spans.of_notes", "_spans.of_request"]
+)
+async def test_whatever_fails_inside_never_reaches_the_request(
+    start: Start, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    def fail(*_: object, **__: object) -> NoReturn:
+        raise RuntimeError("inside")
+
+    with black_hole() as endpoint:
+        telemetry = start(endpoint)
+        owner, _, name = part.rpartition(".")
+        monkeypatch.setattr(getattr(telemetry, owner), name, fail)
+        record(telemetry, 3)
+        telemetry.shutdown(0.01)
+    assert "echogate_telemetry_errors_total 3.0" in text(telemetry)
+
+
+@pytest.fixture(autouse=True)
+def _no_line_is_swallowed() -> Iterator[None]:
+    structlog.reset_defaults()
+    yield
+    structlog.reset_defaults()

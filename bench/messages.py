@@ -1,0 +1,104 @@
+"""What benchmark requests ask and what the fast model server answers: about 1 KB each, as real chats are."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from collections.abc import Iterator
+from typing import Any
+
+MODEL = "bench-model"
+CHUNKS = 64  # of a streamed answer; the usage chunk and [DONE] come on top
+
+_SYSTEM = (
+    "You are the assistant of a company that sells kitchen appliances. Answer in plain sentences, name the model "
+    "where it matters, never invent a price, and send whoever asks about an order to the order desk. If a question "
+    "has nothing to do with kitchens or appliances, say so politely and offer to help with those instead. Keep to "
+    "four sentences at most unless the customer asks for more, and always prefer the metric system in measures. "
+    "Never speak of other companies, of politics or of people; never give medical, legal or financial advice."
+)
+_WORD = "kettle "
+_HEAD = {"id": "chatcmpl-bench", "created": 1_700_000_000, "model": MODEL}
+_USAGE = {"prompt_tokens": 160, "completion_tokens": 64, "total_tokens": 224}
+
+
+def chat(question: str, *, is_stream: bool = False) -> str:
+    """A request body as an SDK sends it."""
+    body: dict[str, Any] = {
+        "model": MODEL,
+        "messages": [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": question}],
+        "temperature": 0.2,
+        "max_tokens": 256,
+    }
+    if is_stream:
+        body["stream"] = True
+    return json.dumps(body, separators=(",", ":"))
+
+
+def unique_chats(count: int, tag: str, *, is_stream: bool = False) -> list[str]:
+    """Questions that nobody asked before."""
+    return [chat(f"Why does kettle {tag}-{n} hum?", is_stream=is_stream) for n in range(count)]
+
+
+def completion() -> bytes:
+    """The JSON answer, about 900 bytes."""
+    choice = {
+        "index": 0,
+        "message": {"role": "assistant", "content": (_WORD * 90).strip()},
+        "logprobs": None,
+        "finish_reason": "stop",
+    }
+    return json.dumps(_HEAD | {"object": "chat.completion", "choices": [choice], "usage": _USAGE}).encode()
+
+
+def chunks() -> list[bytes]:
+    """The events of the streamed answer: CHUNKS of content, one of usage, [DONE]."""
+    deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
+    deltas += [{"content": _WORD} for _ in range(CHUNKS - 2)]
+    documents: list[dict[str, Any]] = [
+        {"choices": [{"index": 0, "delta": delta, "logprobs": None, "finish_reason": None}]}
+        for delta in deltas
+    ]
+    documents.append({"choices": [{"index": 0, "delta": {}, "logprobs": None, "finish_reason": "stop"}]})
+    documents.append({"choices": [], "usage": _USAGE})
+    events = [json.dumps(_HEAD | {"object": "chat.completion.chunk"} | document) for document in documents]
+    return [f"data: {event}\n\n".encode() for event in [*events, "[DONE]"]]
+
+
+# Questions of about 32 tokens for the semantic tier: templates with many fillings, and a wording of each that is
+# surely near. Which of them are near enough is asked of the gateway itself.
+
+_THINGS = (
+    "kettle", "toaster", "blender", "freezer", "dishwasher", "oven", "coffee machine", "rice cooker",
+    "microwave", "waffle iron", "juicer", "food processor", "stove", "hand mixer", "ice maker", "deep fryer",
+)  # fmt: skip
+_PARTS = ("lid", "handle", "cable", "display", "filter", "seal", "switch", "housing")
+_TROUBLES = ("smells strange", "feels very hot", "makes a loud noise", "looks dirty")
+_TEMPLATE = (
+    "What should I do when the {part} of my {thing} {trouble} after I have used it in the kitchen every "
+    "morning and evening for several weeks{end}"
+)
+
+
+def question_pairs() -> Iterator[tuple[str, str]]:
+    """A question to store, and the same question in slightly other words."""
+    for thing, part, trouble in itertools.product(_THINGS, _PARTS, _TROUBLES):
+        stored = _TEMPLATE.format(thing=thing, part=part, trouble=trouble, end="?")
+        yield stored, stored.replace("What should I do when", "What could I do when")
+
+
+def unlike_questions(count: int, seed: str) -> Iterator[str]:
+    """Questions that are near to no other: words at random, of which most are one token each."""
+    rng, words = random.Random(seed), _WORDS.split()  # the same questions in each run
+    for _ in range(count):
+        yield f"What about {' '.join(rng.choices(words, k=27))}?"
+
+
+_WORDS = (
+    "river stone window garden letter music summer winter bridge mountain paper silver orange market forest island "
+    "doctor teacher engine planet shadow mirror candle ribbon castle village harbor desert thunder feather blanket "
+    "basket hammer ladder pocket button jacket camera ticket monkey tiger eagle dragon turtle rabbit spider salmon "
+    "pepper butter cheese lemon cherry potato tomato coffee sugar honey bread dinner kitchen bedroom office school "
+    "church temple palace museum theater station airport railway highway tunnel corner square circle triangle"
+)

@@ -1,0 +1,91 @@
+"""The gateway under test, as an operator would run it: `echogate serve` with one worker and the embedded store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from gateway.data_folder import DataFolder, Holder
+
+from .messages import MODEL
+from .processes import descendants, environment, running, wait_until
+
+# Spans leave this long after they ended; whoever measures waits for it.
+EXPORT_DELAY_S = 0.2
+SAMPLED_SHARE = 0.1
+
+_STORE = "valkey-server"
+
+
+@dataclass(frozen=True)
+class Subject:
+    """`pids` are the supervisor and its worker, `store_pids` the store they started."""
+
+    port: int
+    key: str
+    pids: list[int]
+    store_pids: list[int]
+
+
+@contextmanager
+def gateway(folder: Path, *, model: Path, upstream_port: int, collector_port: int) -> Iterator[Subject]:
+    """Serving and ready, for as long as the block runs."""
+    data = folder / "data"
+    settings = {
+        "server": {"bind": "127.0.0.1:0", "workers": 1},
+        "admin": {"bind": "127.0.0.1:0"},
+        "data_dir": str(data),
+        "pools": {MODEL: [{"url": f"http://127.0.0.1:{upstream_port}", "name": "fast", "revision": "r1"}]},
+        # Deadlines that a busy machine does not reach: what is measured is the work, not giving it up.
+        "store": {"deadline_ms": 2_000},
+        "cache": {"embedder": {"model": str(model)}, "semantic_deadline_ms": 5_000},
+        "limits": {"rate_per_s": 1_000_000, "burst": 1_000_000},
+    }
+    config = folder / "echogate.yaml"
+    config.write_text(json.dumps(settings))  # which is YAML too
+    telemetry = {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{collector_port}",
+        "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
+        "OTEL_TRACES_SAMPLER": "parentbased_traceidratio",
+        "OTEL_TRACES_SAMPLER_ARG": str(SAMPLED_SHARE),
+        "OTEL_BSP_SCHEDULE_DELAY": str(round(EXPORT_DELAY_S * 1000)),
+    }
+    command = ("-m", "gateway", "serve", "--config", str(config))
+    with running(*command, env=environment(**telemetry), log=folder / "gateway.log") as process:
+        holder: Holder = wait_until(
+            lambda: process.poll() is None and DataFolder(data).holder(),
+            what="the gateway says where it listens",
+        )
+        base_url = f"http://{holder.data_plane}"
+        wait_until(lambda: _is_ready(base_url), what="the gateway is ready")
+        tree = descendants(process.pid)
+        yield Subject(
+            port=int(holder.data_plane.rpartition(":")[2]),
+            key=_new_key(f"http://{holder.admin}", DataFolder(data)),
+            pids=[pid for pid, name in tree.items() if name != _STORE],
+            store_pids=[pid for pid, name in tree.items() if name == _STORE],
+        )
+
+
+def _is_ready(base_url: str) -> bool:
+    try:
+        reply = httpx.get(f"{base_url}/health/ready", trust_env=False)
+    except httpx.TransportError:
+        return False
+    return reply.status_code == 200 and reply.json()["status"] == "ok"
+
+
+def _new_key(admin_url: str, folder: DataFolder) -> str:
+    reply = httpx.post(
+        f"{admin_url}/admin/keys",
+        json={"tenant": "bench"},
+        headers={"authorization": f"Bearer {folder.read_admin_key()}"},
+        trust_env=False,
+    )
+    reply.raise_for_status()
+    return str(reply.json()["key"])

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -28,7 +29,7 @@ class Child:
         self._process = process
         self._log = log
         self._last: deque[str] = deque(maxlen=_LAST_LINES)
-        self._awaited: tuple[Callable[[str], bool], asyncio.Future[str]] | None = None
+        self._awaited: tuple[re.Pattern[str], asyncio.Future[re.Match[str]]] | None = None
         self._reading = asyncio.create_task(self._read(), name=f"read the output of {name}")
 
     def __repr__(self) -> str:
@@ -38,10 +39,10 @@ class Child:
     def pid(self) -> int:
         return self._process.pid
 
-    async def until_says(self, is_it: Callable[[str], bool], *, within_s: float) -> str:
-        """The next line of output for which `is_it` holds. Raises ChildError."""
-        found: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._awaited = (is_it, found)
+    async def until_says(self, what: re.Pattern[str], *, within_s: float) -> re.Match[str]:
+        """Where `what` is found in a line of output from now on. Raises ChildError."""
+        found: asyncio.Future[re.Match[str]] = asyncio.get_running_loop().create_future()
+        self._awaited = (what, found)
         await asyncio.wait((found, self._reading), timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
         if found.done():
             return found.result()
@@ -87,8 +88,13 @@ class Child:
                 log.flush()
                 line = raw.decode("utf-8", "replace").rstrip()
                 self._last.append(line)
-                if self._awaited and not self._awaited[1].done() and self._awaited[0](line):
-                    self._awaited[1].set_result(line)
+                self._compare(line)
+
+    def _compare(self, line: str) -> None:
+        if self._awaited is not None:
+            what, found = self._awaited
+            if not found.done() and (match := what.search(line)):
+                found.set_result(match)
 
     def _tail(self) -> str:
         return "\n".join(self._last) or "it said nothing"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -85,8 +86,8 @@ async def deployed(data_dir: Path, upstream: str, *, workers: int) -> AsyncItera
         child = await stack.enter_async_context(
             running("echogate serve", serve(config), log=data_dir.parent / "serve.log", env=environment())
         )
-        line = await child.until_says(lambda line: '"event":"serving"' in line, within_s=_READY_S)
-        facts = json.loads(line)
+        said = await child.until_says(re.compile(r'^{.*"event":"serving".*}$'), within_s=_READY_S)
+        facts = json.loads(said[0])
         admin_key = (data_dir / "admin.key").read_text(encoding="ascii").strip()
         admin = await stack.enter_async_context(
             httpx.AsyncClient(

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +24,10 @@ _MEMBERS = 2
 _PREPARED_S = 600.0  # a download and a few seconds of work
 _READY_S = 60.0
 _KEY_S = 30.0
-_LISTENING = "listening on "
+# Anywhere in a line: a model server's own log lines may end up before its word.
+_LISTENING = re.compile(r"listening on (http://[\w.:]+)")
+_SERVING = re.compile(r'^{.*"event":"serving".*}$')
+_KEY = re.compile(r"^eg-\S+$")
 
 Say = Callable[[str], None]
 
@@ -71,12 +75,11 @@ class Starter:
     async def _model_server(self, number: int, weights: Path) -> tuple[Child, str]:
         arguments = ["--port", "0", "--model", str(weights), "--alias", MODEL]
         child = await self._child(f"llama.cpp-{number}", ["-m", "backends.launch.llamacpp", *arguments])
-        line = await child.until_says(lambda line: line.startswith(_LISTENING), within_s=_READY_S)
-        return child, line.removeprefix(_LISTENING)
+        return child, (await child.until_says(_LISTENING, within_s=_READY_S))[1]
 
     async def _gateway(self) -> tuple[Child, str, str]:
         child = await self._child("echogate serve", ["-m", "gateway", "serve", *self._with_config()])
-        facts = json.loads(await child.until_says(_is_serving, within_s=_READY_S))
+        facts = json.loads((await child.until_says(_SERVING, within_s=_READY_S))[0])
         return child, facts["data_plane"], facts["admin"]
 
     async def _create_key(self) -> str:
@@ -84,10 +87,12 @@ class Starter:
         # question is a new one also when the data folder was kept.
         tenant = f"demo-{time.time_ns():x}"
         command = ["-m", "gateway", "keys", "create", "--tenant", tenant, *self._with_config()]
-        child = await self._child("echogate keys create", command)
-        key = await child.until_says(lambda line: line.startswith("eg-"), within_s=_KEY_S)
-        await child.succeed()
-        return key
+        async with self._running(
+            "echogate keys create", command, log=Path(os.devnull)
+        ) as child:  # it prints the key
+            key = await child.until_says(_KEY, within_s=_KEY_S)
+            await child.succeed()
+        return key[0]
 
     def _configure(self, members: list[str]) -> None:
         """The whole configuration of the demo; the pools are the one line that production needs."""
@@ -107,17 +112,17 @@ class Starter:
         return ["--config", str(self._config)]
 
     async def _run(self, name: str, arguments: list[str]) -> None:
-        async with running(name, [sys.executable, *arguments], log=self._log(name), env=self._env) as child:
+        async with self._running(name, arguments) as child:
             await child.succeed()
 
     async def _child(self, name: str, arguments: list[str]) -> Child:
-        command = [sys.executable, *arguments]
-        return await self._stack.enter_async_context(
-            running(name, command, log=self._log(name), env=self._env)
-        )
+        return await self._stack.enter_async_context(self._running(name, arguments))
 
-    def _log(self, name: str) -> Path:
-        return self._logs / f"{name.replace(' ', '-')}.log"
+    def _running(
+        self, name: str, arguments: list[str], *, log: Path | None = None
+    ) -> AbstractAsyncContextManager[Child]:
+        log = log or self._logs / f"{name.replace(' ', '-')}.log"
+        return running(name, [sys.executable, *arguments], log=log, env=self._env)
 
     @contextmanager
     def _told(self, what: str) -> Iterator[None]:
@@ -133,14 +138,6 @@ def _environment(collector: str) -> dict[str, str]:
         name: value for name, value in os.environ.items() if not name.startswith(("ECHOGATE_", "OTEL_"))
     }
     return inherited | {"OTEL_EXPORTER_OTLP_ENDPOINT": collector, "OTEL_BSP_SCHEDULE_DELAY": "100"}
-
-
-def _is_serving(line: str) -> bool:
-    try:
-        facts = json.loads(line)
-    except ValueError:
-        return False
-    return isinstance(facts, dict) and facts.get("event") == "serving"
 
 
 async def end_of_any(children: Sequence[Child]) -> None:

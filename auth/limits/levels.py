@@ -37,7 +37,7 @@ class Bucket:
     @property
     def label(self) -> str:
         if (budget := self.limits.limits.budget) is not None and self.kind == "budget":
-            return f"{self.limits.level} {budget.unit} budget per {budget.period}"
+            return f"{self.limits.level} {budget.unit.removesuffix('s')} budget per {budget.period}"
         return f"{self.limits.level} {_WORDS[self.kind]}"
 
     @property
@@ -86,7 +86,7 @@ def _of_level(tenant: str, level: LevelLimits) -> Iterator[Bucket]:
     if limits.concurrent is not None:
         yield Bucket("concurrent", level, f"{prefix}:co", float(limits.concurrent))
     if (budget := limits.budget) is not None:
-        yield Bucket("budget", level, f"{prefix}:{budget.unit}", budget.amount)
+        yield Bucket("budget", level, f"{prefix}:{budget.unit}", float(budget.amount))
 
 
 class Period(NamedTuple):

@@ -13,7 +13,7 @@ import secrets
 import time
 from collections import OrderedDict, defaultdict
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
 
 from redis.exceptions import RedisError
@@ -167,8 +167,8 @@ class Limiter:
         if self._policy == "open":
             return self._hold(buckets, ask, _Held(None, None, True, buckets, ask, 0.0, weight=0))
         workers = max(1, self._live_workers())
-        # Leases that the store granted and that still run count as well.
-        self._local.renew_now({key: tuple(self._leases.get(key, ())) for key in buckets.leased})
+        for key in buckets.leased:
+            self._local.hold(key, self._leases.get(key, ()))  # those that the store granted count as well
         taken = self._local.take_now(buckets, ask, weight=workers)
         return self._answer(buckets, ask, taken, weight=workers)
 
@@ -223,7 +223,7 @@ class Limiter:
 class _Held(Grant):
     """A grant of which something is to be given back. `weight` is what it counted for in this worker alone."""
 
-    buckets: Buckets
+    buckets: Buckets = field(repr=False)
     ask: Ask
     taken_at_us: float
     weight: int

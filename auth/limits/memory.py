@@ -6,7 +6,7 @@ import asyncio
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -62,7 +62,12 @@ class MemoryLimits:
         )
 
     async def renew(self, leases: Mapping[str, Sequence[str]]) -> None:
-        await self._answer(lambda: self.renew_now(leases))
+        def renew() -> None:
+            ends_s = self._now() + self._lease_s
+            for key, names in leases.items():
+                self._keyed(key).ends_s.update(dict.fromkeys(names, ends_s))
+
+        await self._answer(renew)
 
     # --- the same at once
 
@@ -104,14 +109,13 @@ class MemoryLimits:
             elif bucket.kind == "tokens/min":
                 used = (tokens - min(ask.tokens, bucket.capacity)) * weight
                 # A bucket that has been full since the taking has got everything back already.
-                is_of_then = state.full_at_s > now and state.busy_since_s <= taken_at_us / 1e6
+                is_of_then = state.full_at_s > now and state.busy_since_s * 1e6 <= taken_at_us
                 if used > 0 or is_of_then:
                     _owe(bucket, state, used, now=now)
 
-    def renew_now(self, leases: Mapping[str, Sequence[str]]) -> None:
-        ends_s = self._now() + self._lease_s
-        for key, names in leases.items():
-            self._keyed(key).ends_s.update(dict.fromkeys(names, ends_s))
+    def hold(self, key: str, names: Iterable[str]) -> None:
+        """Exactly these leases run."""
+        self._keyed(key).ends_s = dict.fromkeys(names, math.inf)
 
     def know_spent(self, bucket: Bucket, ask: Ask, spent: float) -> None:
         """What the shared budget says: where this worker goes on from should it be alone."""

@@ -13,7 +13,7 @@ from typing import Any
 from ..interfaces import Argument, Store
 from .levels import Ask, Bucket, Buckets, Reading, Taken, budget_key
 from .model import Kind
-from .scripts import RENEW, SETTLE, TAKE
+from .script import BUCKETS
 
 _LETTERS: dict[Kind, bytes] = {
     "requests/s": b"r",
@@ -39,20 +39,20 @@ class StoreLimits:
     def take(self, buckets: Buckets, ask: Ask, *, deadline: float | None = None) -> Awaitable[Taken]:
         written = self._written(buckets, ask.at_s // _DAY_S)
         return _Taking(
-            self._store.script(TAKE, keys=written.keys, args=written.filled(ask), deadline=deadline)
+            self._store.script(BUCKETS, keys=written.keys, args=written.filled(ask), deadline=deadline)
         )
 
     def look(self, buckets: Buckets, *, at_s: float, deadline: float | None = None) -> Awaitable[Taken]:
         written = self._written(buckets, at_s // _DAY_S)
-        args = [b"0", *written.filled(Ask())[1:]]
-        return _Taking(self._store.script(TAKE, keys=written.keys, args=args, deadline=deadline))
+        args = [b"look", *written.filled(Ask())[1:]]
+        return _Taking(self._store.script(BUCKETS, keys=written.keys, args=args, deadline=deadline))
 
     def settle(
         self, buckets: Buckets, ask: Ask, *, taken_at_us: float | None, tokens: float, cost: float
     ) -> Awaitable[None]:
         written = self._written(buckets, ask.at_s // _DAY_S)
         keys: list[str] = []
-        args: list[Argument] = [taken_at_us or 0]
+        args: list[Argument] = [b"settle", taken_at_us or 0]
         for at, (bucket, key) in enumerate(zip(buckets.all, written.keys, strict=True)):
             change: Argument
             if bucket.kind == "concurrent":
@@ -65,12 +65,12 @@ class StoreLimits:
             nothing = asyncio.get_running_loop().create_future()
             nothing.set_result(None)
             return nothing
-        return self._store.script(SETTLE, keys=keys, args=args, deadline=time.monotonic() + _PATIENCE_S)
+        return self._store.script(BUCKETS, keys=keys, args=args, deadline=time.monotonic() + _PATIENCE_S)
 
     async def renew(self, leases: Mapping[str, Sequence[str]]) -> None:
         deadline = time.monotonic() + _PATIENCE_S
         renewed = [
-            self._store.script(RENEW, keys=keys, args=[self._lease_us, *args], deadline=deadline)
+            self._store.script(BUCKETS, keys=keys, args=[b"renew", self._lease_us, *args], deadline=deadline)
             for keys, args in _chunks(leases)
         ]
         for reply in renewed:  # all have left together
@@ -78,7 +78,7 @@ class StoreLimits:
 
     def _write(self, buckets: Buckets, day: float) -> _Written:
         keys: list[str] = []
-        args: list[Argument] = [b"1"]
+        args: list[Argument] = [b"take"]
         slots = _Slots([], [], [])
         for bucket in buckets.all:
             span = bucket.refill_s * 1e6

@@ -1,11 +1,14 @@
-"""The scripts over the shared buckets. Everything they decide is decided at one moment of the store's clock.
+"""The script over the shared buckets. All it decides, it decides at one moment of the store's clock.
 
 A bucket that refills is two moments (µs): when it is full again, and since when it has not been full. A full
 bucket is no key at all. Leases are a sorted set by when they end; a budget is a sum.
 
-KEYS are buckets. For each of them ARGV has its kind, its capacity, its span and an amount. The span is the µs
-from empty to full (r, t), the µs of a lease (c), or the second in which a budget's period ends (b); the amount
-of a lease is its name.
+KEYS are buckets, ARGV[1] says what is done with them. For each bucket there follow its kind, its capacity, its
+span and an amount. The span is the µs from empty to full (r, t), the µs of a lease (c), or the second in which a
+budget's period ends (b); the amount of a lease is its name.
+
+It is one script, not three, so that a server which can take can settle as well: a script that must be loaded
+first comes late, after commands that were sent after it.
 """
 
 from __future__ import annotations
@@ -28,16 +31,50 @@ local function write(key, full, since)
 end
 """
 
-# ARGV[1]: 1 to take, 0 to look. The reply: whether it was taken, the moment, and for each bucket µs to wait
+# ARGV[2]: µs of a lease; then for each bucket how many leases, and their names.
+_RENEW: Final = """
+if ARGV[1] == 'renew' then
+  local at = 3
+  for _, key in ipairs(KEYS) do
+    for i = at + 1, at + ARGV[at] do redis.call('ZADD', key, now + ARGV[2], ARGV[i]) end
+    redis.call('PEXPIRE', key, math.ceil(ARGV[2] / 1000))
+    at = at + ARGV[at] + 1
+  end
+  return
+end
+"""
+
+# ARGV[2]: the moment of the taking. The amount is what was used beyond what was asked, negative where it was
+# less. A bucket that has been full since the taking has got everything back already. Budgets that are gone
+# with their period stay gone.
+_SETTLE: Final = """
+if ARGV[1] == 'settle' then
+  local taken = tonumber(ARGV[2])
+  for i, key in ipairs(KEYS) do
+    local kind, capacity, span, amount = ARGV[4*i-1], tonumber(ARGV[4*i]), tonumber(ARGV[4*i+1]), ARGV[4*i+2]
+    if kind == 'c' then
+      redis.call('ZREM', key, amount)
+    elseif kind == 't' then
+      local full, since = read(key)
+      amount = tonumber(amount)
+      if amount > 0 or since <= taken then write(key, full + amount * span / capacity, since) end
+    elseif tonumber(amount) > 0 or redis.call('EXISTS', key) == 1 then
+      redis.call('INCRBYFLOAT', key, amount)
+      redis.call('EXPIREAT', key, span + 86400)
+    end
+  end
+  return
+end
+"""
+
+# `take`, or `look` to take nothing. The reply: whether it was taken, the moment, and for each bucket µs to wait
 # (0: it fits, -1: waiting does not help), what is left, and µs until it is full. A refusal writes nothing.
 #
 # However the clock was set back, requests are never further below empty than empty, and tokens never more than
 # an hour of refilling. There is one µs of tolerance, as moments are kept to a quarter of one.
 #
 # Each kind tells what there is before and after (wait, left, reset, left, reset), and how to take it.
-TAKE: Final = (
-    _RATE
-    + """
+_TAKE: Final = """
 local function rate(key, capacity, span, amount, deepest)
   local token = span / capacity
   local full, since = read(key)
@@ -70,7 +107,7 @@ function kinds.b(key, capacity, ends, amount)
       redis.call('EXPIREAT', key, ends + 86400)
     end
 end
-local found, fits = {}, ARGV[1] == '1'
+local found, fits = {}, ARGV[1] == 'take'
 for i, key in ipairs(KEYS) do
   local capacity, span = tonumber(ARGV[4*i-1]), tonumber(ARGV[4*i])
   found[i] = {kinds[ARGV[4*i-2]](key, capacity, span, ARGV[4*i+1])}
@@ -84,39 +121,5 @@ for i, bucket in ipairs(found) do
 end
 return reply
 """
-)
 
-# ARGV[1]: the moment of the taking. The amount is what was used beyond what was asked, negative where it was
-# less. A bucket that has been full since the taking has got everything back already. Budgets that are gone
-# with their period stay gone.
-SETTLE: Final = (
-    _RATE
-    + """
-local taken = tonumber(ARGV[1])
-for i, key in ipairs(KEYS) do
-  local kind, capacity, span, amount = ARGV[4*i-2], tonumber(ARGV[4*i-1]), tonumber(ARGV[4*i]), ARGV[4*i+1]
-  if kind == 'c' then
-    redis.call('ZREM', key, amount)
-  elseif kind == 't' then
-    local full, since = read(key)
-    amount = tonumber(amount)
-    if amount > 0 or since <= taken then write(key, full + amount * span / capacity, since) end
-  elseif tonumber(amount) > 0 or redis.call('EXISTS', key) == 1 then
-    redis.call('INCRBYFLOAT', key, amount)
-    redis.call('EXPIREAT', key, span + 86400)
-  end
-end
-"""
-)
-
-# ARGV[1]: µs of a lease; then for each bucket how many leases, and their names.
-RENEW: Final = """
-local time = redis.call('TIME')
-local ends = time[1] * 1e6 + time[2] + ARGV[1]
-local at = 2
-for _, key in ipairs(KEYS) do
-  for i = at + 1, at + ARGV[at] do redis.call('ZADD', key, ends, ARGV[i]) end
-  redis.call('PEXPIRE', key, math.ceil(ARGV[1] / 1000))
-  at = at + ARGV[at] + 1
-end
-"""
+BUCKETS: Final = _RATE + _RENEW + _SETTLE + _TAKE

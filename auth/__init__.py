@@ -19,7 +19,11 @@ from .errors import (
     UnreadableRecord,
 )
 from .identity.authenticate import Authenticator
+from .identity.failover import reapply_after_failovers
 from .identity.keys import mint
+from .identity.last_used import LastUsed
+from .identity.lifecycle import disabled, enabled, rotate, rotated
+from .identity.store_directory import StoreDirectory
 from .identity.store_keys import StoreKeys
 from .interfaces import Directory, DurableStore, KeyStore, LimitStore
 from .limits.estimate import Estimate, Prices, UsualOutputs, estimate
@@ -50,6 +54,8 @@ from .model import (
     Policy,
     Principal,
     Priority,
+    Record,
+    Ref,
     RequestLimit,
     Rights,
     Scope,
@@ -85,6 +91,7 @@ __all__ = [
     "KeyStore",
     "KeyWarning",
     "KeysUnavailable",
+    "LastUsed",
     "LevelLimits",
     "LimitStore",
     "Limiter",
@@ -102,6 +109,8 @@ __all__ = [
     "Prices",
     "Principal",
     "Priority",
+    "Record",
+    "Ref",
     "Refusal",
     "RequestLimit",
     "Rights",
@@ -109,6 +118,7 @@ __all__ = [
     "Service",
     "ServiceRef",
     "StillInUse",
+    "StoreDirectory",
     "StoreKeys",
     "StoreLimits",
     "StorePolicy",
@@ -117,6 +127,11 @@ __all__ = [
     "UnreadableRecord",
     "UsualOutputs",
     "Written",
+    "disabled",
+    "enabled",
     "estimate",
     "mint",
+    "reapply_after_failovers",
+    "rotate",
+    "rotated",
 ]

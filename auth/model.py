@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final, Generic, Literal, TypeVar
 
-from .identity.allow import is_allowed
+from .identity.allow import check_patterns, is_allowed
 from .limits.model import LevelLimits, Limits
 
 CacheScope = Literal["tenant", "service", "user"]
@@ -48,6 +48,12 @@ class Policy:
     cache_mode: CacheMode | None = None
     shared_pool: bool | None = None
     priority: Priority | None = None
+
+    def validate(self) -> None:
+        """Raises ValueError, in words for an admin, for a policy that may not be set."""
+        check_patterns(self.models or ())
+        if unknown := sorted((self.scopes or frozenset()) - SCOPES):
+            raise ValueError(f"There is no scope {unknown[0]!r}; known are {', '.join(sorted(SCOPES))}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +160,7 @@ class KeyRecord:
 
 
 Record = Tenant | Service | KeyRecord
-R = TypeVar("R", Tenant, Service, KeyRecord)
+R = TypeVar("R", bound=Record)
 
 
 class Ref(Generic[R]):

@@ -12,43 +12,60 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import Protocol
 
-from ..errors import InvalidKey, KeysUnavailable
-from ..interfaces import KeyStore
-from ..model import KeyRecord, Principal
+from ..errors import DisabledKey, ExpiredKey, InvalidKey, KeysUnavailable
+from ..model import KeyWarning, Lineage, Principal, Rights
 from .headers import presented_key
-from .keys import is_right, read_key
+from .keys import PresentedKey, matching, read_key
+from .principal import disabled_level, principal_of
 
 # Guessed key ids must not push out known keys, so absence is remembered apart, and not much of it.
 _ABSENT_CAPACITY = 1_000
 
 
+class Keys(Protocol):
+    """The part of a `Directory` that requests need."""
+
+    async def find(self, key_id: str, *, deadline: float | None = None) -> Lineage | None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A key as last read. `fresh_until_s` is when to ask again, `stale_until_s` when to stop trusting it."""
+    """A key as last read; no lineage: there is none. `fresh_until_s` is when to ask again, `stale_until_s` when
+    to stop trusting it."""
 
-    record: KeyRecord | None
+    lineage: Lineage | None
     principal: Principal | None
     fresh_until_s: float
     stale_until_s: float
 
 
 class Authenticator:
-    """Belongs to one event loop. `fresh_s` bounds how long a revoked key still works, `stale_s` how long a
-    known key works without the store; `now` is a monotonic clock in seconds.
+    """Belongs to one event loop. `rights` are those of a key of which nothing else is said.
+
+    `fresh_s` bounds how long a change of a key, its service or its tenant goes unseen, `stale_s` how long a
+    known key works without the store. `on_use` is told the id of every key that was right. `now` is a monotonic
+    clock and `wall` the wall clock of expiries, both in seconds.
     """
 
     def __init__(
         self,
-        keys: KeyStore,
+        keys: Keys,
         *,
+        rights: Rights = Rights(),  # noqa: B008 - frozen
+        on_use: Callable[[str], None] = lambda _: None,
         now: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
         fresh_s: float = 1.0,
         stale_s: float = 600.0,
         capacity: int = 10_000,
     ) -> None:
         self._keys = keys
+        self._rights = rights
+        self._on_use = on_use
         self._now = now
+        self._wall = wall
         self._fresh_s = fresh_s
         self._stale_s = stale_s
         self._known: OrderedDict[str, _Known] = OrderedDict()
@@ -66,7 +83,8 @@ class Authenticator:
     ) -> Principal:
         """Who sent these raw ASGI headers. Does not suspend while the key is fresh.
 
-        Raises `MissingKey`, `ConflictingKeys`, `InvalidKey`, or `KeysUnavailable` by the deadline.
+        Raises `MissingKey`, `ConflictingKeys`, `InvalidKey` (to who has the secret: `DisabledKey` or
+        `ExpiredKey`), or `KeysUnavailable` by the deadline.
         """
         presented = read_key(presented_key(headers))
         if presented is None:
@@ -74,15 +92,43 @@ class Authenticator:
         known = self._fresh(presented.key_id)
         if known is None:
             known = await self._look_up(presented.key_id, deadline=deadline)
-        if not is_right(presented, known.record) or known.principal is None:
-            raise InvalidKey("This key does not exist or was revoked.")
-        return known.principal
+        principal = self._decide(presented, known)
+        self._on_use(presented.key_id)
+        return principal
 
     def forget(self, key_id: str) -> None:
         """The key changed: ask the store at its next use. An answer that is under way is not kept."""
         self._known.pop(key_id, None)
         self._absent.pop(key_id, None)
         self._asking.pop(key_id, None)
+
+    def forget_tenant(self, tenant: str) -> None:
+        """The same for all keys of a tenant, which changed itself, or one of its services did."""
+        for key_id, known in list(self._known.items()):
+            if known.lineage is not None and known.lineage.tenant.name == tenant:
+                del self._known[key_id]
+        self._asking.clear()  # whose keys those are is not known yet
+
+    def _decide(self, presented: PresentedKey, known: _Known) -> Principal:
+        """Unknown id and wrong secret go the same way; all other refusals are for who has the secret."""
+        lineage, principal = known.lineage, known.principal
+        match = matching(presented, lineage.key if lineage is not None else None)
+        if lineage is None or principal is None or match is None:
+            raise InvalidKey("This key does not exist, or its secret is another one.")
+        if (level := disabled_level(lineage)) is not None:
+            raise DisabledKey(f"This {level} is disabled. Ask whoever gave you the key.")
+        now_s = self._wall()
+        if lineage.key.expires_at_s is not None and now_s >= lineage.key.expires_at_s:
+            raise ExpiredKey("This key has expired. Ask whoever gave it to you for another one.")
+        old = lineage.key.old_secret
+        if match == "current" or old is None:
+            return principal
+        if now_s >= old.ends_at_s:
+            raise ExpiredKey(
+                "This key was rotated, and the time for its old secret is over: use the new one."
+            )
+        warning = KeyWarning("secret-was-rotated", old.ends_at_s)
+        return replace(principal, warnings=(*principal.warnings, warning))
 
     def _fresh(self, key_id: str) -> _Known | None:
         known = self._known.get(key_id)
@@ -109,7 +155,7 @@ class Authenticator:
         asked_s = self._now()
         answer: _Known | KeysUnavailable
         try:
-            answer = self._judged(await self._keys.get(key_id, deadline=deadline), asked_s=asked_s)
+            answer = self._judged(await self._keys.find(key_id, deadline=deadline), asked_s=asked_s)
         except KeysUnavailable as error:
             answer = self._stale(key_id) or error
         # After `forget` this is an answer of before the change: good for those who asked then, not to keep.
@@ -119,10 +165,13 @@ class Authenticator:
                 self._keep(key_id, answer)
         return answer
 
-    def _judged(self, record: KeyRecord | None, *, asked_s: float) -> _Known:
+    def _judged(self, lineage: Lineage | None, *, asked_s: float) -> _Known:
+        principal = None
+        if lineage is not None:
+            principal = principal_of(lineage, rights=self._rights, now_s=self._wall())
         return _Known(
-            record=record,
-            principal=record.principal if record is not None and record.revoked_at_s is None else None,
+            lineage=lineage,
+            principal=principal,
             fresh_until_s=asked_s + self._fresh_s,
             stale_until_s=asked_s + self._stale_s,
         )
@@ -135,7 +184,7 @@ class Authenticator:
         return replace(known, fresh_until_s=min(now + self._fresh_s, known.stale_until_s))
 
     def _keep(self, key_id: str, known: _Known) -> None:
-        if known.record is None:
+        if known.lineage is None:
             self._known.pop(key_id, None)
             cache, capacity = self._absent, _ABSENT_CAPACITY
         else:

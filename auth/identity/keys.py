@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import math
 import re
 import secrets
 import string
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
 
-from ..limits.model import Limits
-from ..model import KeyRecord, RequestLimit
+from ..limits.model import DEFAULT_LIMITS, Limits
+from ..model import KeyRecord, Policy, RequestLimit
+from .rules import check
 
 _ID_ALPHABET = string.ascii_lowercase + string.digits
 _ID_LENGTH = 12
 _SECRET_BYTES = 32  # 43 url-safe characters
 _KEY = re.compile(rb"eg-([a-z0-9]{12})-([A-Za-z0-9_-]{43})")
-# Names become parts of store keys, log fields and metric labels.
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
-# What an unknown key is compared with, so that it takes the same work as a wrong secret.
+# What is compared with where there is nothing, so that it takes the same work as a wrong secret.
 _NOBODY = hashlib.sha256(secrets.token_bytes(_SECRET_BYTES)).digest()
 
 
@@ -32,34 +31,51 @@ class PresentedKey(NamedTuple):
 
 
 def mint(
-    *, tenant: str, service: str, name: str, limit: RequestLimit, created_at_s: float
+    *,
+    tenant: str,
+    service: str,
+    name: str,
+    created_at_s: float,
+    limits: Limits = DEFAULT_LIMITS,
+    policy: Policy = Policy(),  # noqa: B008 - frozen
+    metadata: Mapping[str, str] | None = None,
+    expires_at_s: float | None = None,
+    limit: RequestLimit | None = None,
 ) -> tuple[KeyRecord, str]:
     """A new key: the record to keep, and the plaintext `eg-<public id>-<secret>` to show once.
 
-    Raises ValueError for a tenant or service name or a limit that cannot be.
+    Raises ValueError, in words for an admin, for names, metadata or a policy that may not be.
     """
-    for role, value in (("tenant", tenant), ("service", service)):
-        if not _NAME.fullmatch(value):
-            raise ValueError(
-                f"The {role} {value!r} must be 1 to 64 letters, digits, dots, dashes or underscores, "
-                "the first a letter or digit."
-            )
-    if not (math.isfinite(limit.rate_per_s) and limit.rate_per_s > 0 and limit.burst >= 1):
-        raise ValueError(
-            f"A limit needs a rate above 0 and a burst above 0, not {limit.rate_per_s:g} and {limit.burst}."
-        )
     key_id = "".join(secrets.choice(_ID_ALPHABET) for _ in range(_ID_LENGTH))
-    secret = secrets.token_urlsafe(_SECRET_BYTES)
+    secret = new_secret()
+    if limit is not None:
+        limits = Limits(requests_per_s=limit.rate_per_s, burst=limit.burst)
     record = KeyRecord(
         key_id=key_id,
-        secret_sha256=hashlib.sha256(secret.encode("ascii")).digest(),
         tenant=tenant,
         service=service,
         name=name,
-        limits=Limits(requests_per_s=limit.rate_per_s, burst=limit.burst),
+        secret_sha256=sha256(secret),
         created_at_s=created_at_s,
+        policy=policy,
+        limits=limits,
+        metadata=dict(metadata or {}),
+        expires_at_s=expires_at_s,
     )
-    return record, f"eg-{key_id}-{secret}"
+    check(record)
+    return record, plaintext(key_id, secret)
+
+
+def new_secret() -> str:
+    return secrets.token_urlsafe(_SECRET_BYTES)
+
+
+def sha256(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode("ascii")).digest()
+
+
+def plaintext(key_id: str, secret: str) -> str:
+    return f"eg-{key_id}-{secret}"
 
 
 def read_key(presented: bytes) -> PresentedKey | None:
@@ -71,8 +87,15 @@ def read_key(presented: bytes) -> PresentedKey | None:
     return PresentedKey(key_id.decode("ascii"), hashlib.sha256(secret).digest())
 
 
-def is_right(presented: PresentedKey, record: KeyRecord | None) -> bool:
-    """Whether the secret is that of the record, in time that does not tell how far it is right, nor whether
-    there is a record at all."""
-    expected = record.secret_sha256 if record is not None else _NOBODY
-    return hmac.compare_digest(presented.secret_sha256, expected) and record is not None
+def matching(presented: PresentedKey, record: KeyRecord | None) -> Literal["current", "old"] | None:
+    """Which of the record's secrets was presented, if any, in time that does not tell how far it is right, nor
+    how many there are, nor whether there is a record at all."""
+    current = old = _NOBODY
+    if record is not None:
+        current = record.secret_sha256
+        old = record.old_secret.sha256 if record.old_secret is not None else _NOBODY
+    is_current = hmac.compare_digest(presented.secret_sha256, current)
+    is_old = hmac.compare_digest(presented.secret_sha256, old)
+    if record is None:
+        return None
+    return "current" if is_current else "old" if is_old else None

@@ -12,7 +12,7 @@ from redis.exceptions import RedisError
 from ..errors import KeysUnavailable, UnreadableRecord
 from ..interfaces import Store
 from ..limits.model import Limits
-from ..model import KeyRecord
+from ..model import KeyRecord, Lineage, Service, Tenant
 
 _FORMAT = 1
 _INDEX = "eg:{k}:keys"
@@ -61,6 +61,9 @@ class StoreKeys:
         reply = await _answer(self._store.execute(*_read(key_id), deadline=deadline))
         return _record(reply)
 
+    async def find(self, key_id: str, *, deadline: float | None = None) -> Lineage | None:
+        return _lineage(await self.get(key_id, deadline=deadline))
+
     async def put(self, record: KeyRecord) -> None:
         revoked_at_s = record.revoked_at_s
         await _answer(
@@ -104,6 +107,12 @@ def _name(key_id: str) -> str:
 
 def _read(key_id: str) -> tuple[str, ...]:
     return ("HMGET", _name(key_id), "record", "revoked_at")
+
+
+def _lineage(record: KeyRecord | None) -> Lineage | None:
+    if record is None:
+        return None
+    return Lineage(record, Service(record.tenant, record.service, 0.0), Tenant(record.tenant, 0.0))
 
 
 async def _answer(reply: Awaitable[Any]) -> Any:

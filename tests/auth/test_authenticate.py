@@ -8,24 +8,14 @@ from dataclasses import replace
 
 import pytest
 
-from auth import Authenticator, InvalidKey, KeysUnavailable, RequestLimit, StoreKeys, mint
-from auth.model import KeyRecord
-from auth.testing import MemoryKeys
+from auth import Authenticator, InvalidKey, KeysUnavailable, Lineage, StoreDirectory
+from auth.testing import MemoryDirectory
 from gateway.store import StoreClient
+from tests.auth.asking import Clock, added, disable, minted, whom
 from tests.valkey import running_valkey
 
-Headers = list[tuple[bytes, bytes]]
 
-
-class Clock:
-    def __init__(self) -> None:
-        self.now_s = 100.0
-
-    def __call__(self) -> float:
-        return self.now_s
-
-
-class HeldKeys(MemoryKeys):
+class HeldDirectory(MemoryDirectory):
     """Look-ups read at once and answer when released."""
 
     def __init__(self) -> None:
@@ -33,11 +23,11 @@ class HeldKeys(MemoryKeys):
         self.has_read = asyncio.Event()
         self.released = asyncio.Event()
 
-    async def get(self, key_id: str, *, deadline: float | None = None) -> KeyRecord | None:
-        record = await super().get(key_id, deadline=deadline)
+    async def find(self, key_id: str, *, deadline: float | None = None) -> Lineage | None:
+        lineage = await super().find(key_id, deadline=deadline)
         self.has_read.set()
         await self.released.wait()
-        return record
+        return lineage
 
 
 @pytest.fixture
@@ -46,88 +36,79 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def keys() -> MemoryKeys:
-    return MemoryKeys()
+def directory() -> MemoryDirectory:
+    return MemoryDirectory()
 
 
 @pytest.fixture
-def authenticator(keys: MemoryKeys, clock: Clock) -> Authenticator:
-    return Authenticator(keys, now=clock, fresh_s=1.0, stale_s=600.0)
+def authenticator(directory: MemoryDirectory, clock: Clock) -> Authenticator:
+    return Authenticator(directory, now=clock, fresh_s=1.0, stale_s=600.0)
 
 
-def minted() -> tuple[KeyRecord, Headers]:
-    record, plaintext = mint(
-        tenant="acme", service="web", name="", limit=RequestLimit(), created_at_s=1_000.0
-    )
-    return record, [(b"authorization", b"Bearer " + plaintext.encode())]
+async def test_known_key_gives_its_principal(
+    directory: MemoryDirectory, authenticator: Authenticator
+) -> None:
+    record, headers = await added(directory)
+
+    assert await whom(authenticator, headers) == record.key_id
 
 
-async def put(keys: MemoryKeys) -> tuple[KeyRecord, Headers]:
-    record, headers = minted()
-    await keys.put(record)
-    return record, headers
-
-
-async def test_known_key_gives_its_principal(keys: MemoryKeys, authenticator: Authenticator) -> None:
-    record, headers = await put(keys)
-
-    assert await authenticator.authenticate(headers) == record.principal
-
-
-async def test_wrong_secret_is_invalid(keys: MemoryKeys, authenticator: Authenticator) -> None:
-    record, _ = await put(keys)
+async def test_wrong_secret_is_invalid(directory: MemoryDirectory, authenticator: Authenticator) -> None:
+    record, _ = await added(directory)
 
     with pytest.raises(InvalidKey):
         await authenticator.authenticate([(b"x-api-key", f"eg-{record.key_id}-{'A' * 43}".encode())])
 
 
-async def test_what_is_no_key_asks_nothing(keys: MemoryKeys, authenticator: Authenticator) -> None:
+async def test_what_is_no_key_asks_nothing(directory: MemoryDirectory, authenticator: Authenticator) -> None:
     with pytest.raises(InvalidKey):
         await authenticator.authenticate([(b"authorization", b"Bearer sk-something")])
 
-    assert keys.gets == 0
+    assert directory.finds == 0
 
 
 async def test_fresh_key_is_not_asked_for_again(
-    keys: MemoryKeys, authenticator: Authenticator, clock: Clock
+    directory: MemoryDirectory, authenticator: Authenticator, clock: Clock
 ) -> None:
-    _, headers = await put(keys)
+    _, headers = await added(directory)
     await authenticator.authenticate(headers)
     clock.now_s += 0.99
     await authenticator.authenticate(headers)
-    assert keys.gets == 1
+    assert directory.finds == 1
 
     clock.now_s += 0.02
     await authenticator.authenticate(headers)
-    assert keys.gets == 2
+    assert directory.finds == 2
 
 
 async def test_fresh_key_is_answered_without_suspending(
-    keys: MemoryKeys, authenticator: Authenticator
+    directory: MemoryDirectory, authenticator: Authenticator
 ) -> None:
-    _, headers = await put(keys)
+    _, headers = await added(directory)
     await authenticator.authenticate(headers)
 
     with pytest.raises(StopIteration):
         authenticator.authenticate(headers).send(None)
 
 
-async def test_revoked_key_is_refused_within_the_fresh_time(
-    keys: MemoryKeys, authenticator: Authenticator, clock: Clock
+async def test_disabled_key_is_refused_within_the_fresh_time(
+    directory: MemoryDirectory, authenticator: Authenticator, clock: Clock
 ) -> None:
-    record, headers = await put(keys)
+    record, headers = await added(directory)
     await authenticator.authenticate(headers)
-    await keys.revoke(record.key_id, at_s=2_000.0)
+    await disable(directory, record)
 
     clock.now_s += 1.0
     with pytest.raises(InvalidKey):
         await authenticator.authenticate(headers)
 
 
-async def test_forgotten_key_is_asked_for_at_once(keys: MemoryKeys, authenticator: Authenticator) -> None:
-    record, headers = await put(keys)
+async def test_forgotten_key_is_asked_for_at_once(
+    directory: MemoryDirectory, authenticator: Authenticator
+) -> None:
+    record, headers = await added(directory)
     await authenticator.authenticate(headers)
-    await keys.revoke(record.key_id, at_s=2_000.0)
+    await disable(directory, record)
     authenticator.forget(record.key_id)
 
     with pytest.raises(InvalidKey):
@@ -135,28 +116,28 @@ async def test_forgotten_key_is_asked_for_at_once(keys: MemoryKeys, authenticato
 
 
 async def test_answer_of_before_the_change_is_not_kept(clock: Clock) -> None:
-    keys = HeldKeys()
-    authenticator = Authenticator(keys, now=clock)
-    record, headers = await put(keys)
+    directory = HeldDirectory()
+    authenticator = Authenticator(directory, now=clock)
+    record, headers = await added(directory)
     early = asyncio.create_task(authenticator.authenticate(headers))
-    await keys.has_read.wait()
-    await keys.revoke(record.key_id, at_s=2_000.0)
+    await directory.has_read.wait()
+    await disable(directory, record)
     authenticator.forget(record.key_id)
-    keys.released.set()
+    directory.released.set()
 
-    assert await early == record.principal  # asked before the change
+    assert (await early).key_id == record.key_id  # asked before the change
     with pytest.raises(InvalidKey):
         await authenticator.authenticate(headers)
 
 
 async def test_stale_key_works_while_the_store_is_down_but_not_for_ever(
-    keys: MemoryKeys, authenticator: Authenticator, clock: Clock
+    directory: MemoryDirectory, authenticator: Authenticator, clock: Clock
 ) -> None:
-    record, headers = await put(keys)
+    record, headers = await added(directory)
     await authenticator.authenticate(headers)
-    keys.is_down = True
+    directory.is_down = True
     clock.now_s += 599.0
-    assert await authenticator.authenticate(headers) == record.principal
+    assert await whom(authenticator, headers) == record.key_id
 
     clock.now_s += 1.0
     with pytest.raises(KeysUnavailable):
@@ -164,26 +145,26 @@ async def test_stale_key_works_while_the_store_is_down_but_not_for_ever(
 
 
 async def test_store_that_is_down_is_asked_once_a_second_for_a_known_key(
-    keys: MemoryKeys, authenticator: Authenticator, clock: Clock
+    directory: MemoryDirectory, authenticator: Authenticator, clock: Clock
 ) -> None:
-    _, headers = await put(keys)
+    _, headers = await added(directory)
     await authenticator.authenticate(headers)
-    keys.is_down = True
+    directory.is_down = True
     clock.now_s += 5.0
     for _ in range(10):
         await authenticator.authenticate(headers)
 
-    assert keys.gets == 2
+    assert directory.finds == 2
 
 
-async def test_key_that_was_known_revoked_stays_refused_without_the_store(
-    keys: MemoryKeys, authenticator: Authenticator, clock: Clock
+async def test_key_that_was_known_disabled_stays_refused_without_the_store(
+    directory: MemoryDirectory, authenticator: Authenticator, clock: Clock
 ) -> None:
-    record, headers = await put(keys)
-    await keys.revoke(record.key_id, at_s=2_000.0)
+    record, headers = await added(directory)
+    await disable(directory, record)
     with pytest.raises(InvalidKey):
         await authenticator.authenticate(headers)
-    keys.is_down = True
+    directory.is_down = True
     clock.now_s += 30.0
 
     with pytest.raises(InvalidKey):
@@ -191,88 +172,92 @@ async def test_key_that_was_known_revoked_stays_refused_without_the_store(
 
 
 async def test_unknown_key_without_the_store_is_unavailable(
-    keys: MemoryKeys, authenticator: Authenticator
+    directory: MemoryDirectory, authenticator: Authenticator
 ) -> None:
-    _, headers = await put(keys)
-    keys.is_down = True
+    _, headers = await added(directory)
+    directory.is_down = True
 
     with pytest.raises(KeysUnavailable):
         await authenticator.authenticate(headers)
 
 
 async def test_absence_is_remembered_for_the_fresh_time(
-    keys: MemoryKeys, authenticator: Authenticator, clock: Clock
+    directory: MemoryDirectory, authenticator: Authenticator, clock: Clock
 ) -> None:
     record, headers = minted()
     for _ in range(3):
         with pytest.raises(InvalidKey):
             await authenticator.authenticate(headers)
-    assert keys.gets == 1
+    assert directory.finds == 1
 
-    await keys.put(record)
+    await directory.add(record)
     clock.now_s += 1.0
-    assert await authenticator.authenticate(headers) == record.principal
+    assert await whom(authenticator, headers) == record.key_id
 
 
-async def test_guessed_keys_do_not_push_out_known_ones(keys: MemoryKeys, clock: Clock) -> None:
-    authenticator = Authenticator(keys, now=clock, capacity=2)
-    record, headers = await put(keys)
+async def test_guessed_keys_do_not_push_out_known_ones(directory: MemoryDirectory, clock: Clock) -> None:
+    authenticator = Authenticator(directory, now=clock, capacity=2)
+    record, headers = await added(directory)
     await authenticator.authenticate(headers)
     for _ in range(1_100):
         with pytest.raises(InvalidKey):
             await authenticator.authenticate(minted()[1])
-    keys.is_down = True
+    directory.is_down = True
     clock.now_s += 2.0
 
-    assert await authenticator.authenticate(headers) == record.principal
+    assert await whom(authenticator, headers) == record.key_id
     assert "absent=1000" in repr(authenticator)
 
 
-async def test_least_recently_used_key_is_forgotten_first(keys: MemoryKeys, clock: Clock) -> None:
-    authenticator = Authenticator(keys, now=clock, capacity=2)
-    all_headers = [(await put(keys))[1] for _ in range(3)]
+async def test_least_recently_used_key_is_forgotten_first(directory: MemoryDirectory, clock: Clock) -> None:
+    authenticator = Authenticator(directory, now=clock, capacity=2)
+    all_headers = [(await added(directory))[1] for _ in range(3)]
     for index in (0, 1, 0, 2):
         await authenticator.authenticate(all_headers[index])
-    gets = keys.gets
+    finds = directory.finds
 
     await authenticator.authenticate(all_headers[0])
-    assert keys.gets == gets
+    assert directory.finds == finds
     await authenticator.authenticate(all_headers[1])
-    assert keys.gets == gets + 1
+    assert directory.finds == finds + 1
 
 
-async def test_concurrent_requests_share_one_look_up(keys: MemoryKeys, authenticator: Authenticator) -> None:
-    record, headers = await put(keys)
+async def test_concurrent_requests_share_one_look_up(
+    directory: MemoryDirectory, authenticator: Authenticator
+) -> None:
+    record, headers = await added(directory)
 
     principals = await asyncio.gather(*(authenticator.authenticate(headers) for _ in range(100)))
 
-    assert principals == [record.principal] * 100
-    assert keys.gets == 1
+    assert {principal.key_id for principal in principals} == {record.key_id}
+    assert directory.finds == 1
 
 
 async def test_first_caller_leaving_does_not_fail_the_others(clock: Clock) -> None:
-    keys = HeldKeys()
-    authenticator = Authenticator(keys, now=clock)
-    record, headers = await put(keys)
+    directory = HeldDirectory()
+    authenticator = Authenticator(directory, now=clock)
+    record, headers = await added(directory)
     first, second = (asyncio.create_task(authenticator.authenticate(headers)) for _ in range(2))
-    await keys.has_read.wait()
+    await directory.has_read.wait()
     first.cancel()
-    keys.released.set()
+    directory.released.set()
 
-    assert await second == record.principal
-    assert keys.gets == 1
+    assert (await second).key_id == record.key_id
+    assert directory.finds == 1
 
 
-async def test_other_tenants_key_is_another_principal(keys: MemoryKeys, authenticator: Authenticator) -> None:
+async def test_other_tenants_key_is_another_principal(
+    directory: MemoryDirectory, authenticator: Authenticator
+) -> None:
     record, headers = minted()
-    await keys.put(replace(record, tenant="globex"))
+    await directory.add(replace(record, tenant="globex"))
 
     assert (await authenticator.authenticate(headers)).tenant == "globex"
 
 
 async def test_hung_store_is_unavailable_by_the_deadline() -> None:
     async with running_valkey() as valkey, StoreClient.open(valkey.url) as store:
-        authenticator = Authenticator(StoreKeys(store))
+        authenticator = Authenticator(StoreDirectory(store))
         _, headers = minted()
         valkey.hang()
         started = time.monotonic()

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-import math
+import hmac
 import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auth import RequestLimit, mint
-from auth.identity.keys import is_right, read_key
-from auth.model import KeyRecord
+from auth import KeyRecord, OldSecret, mint, rotated
+from auth.identity.keys import matching, new_secret, plaintext, read_key, sha256
 
 
 def minted() -> tuple[KeyRecord, bytes]:
-    record, plaintext = mint(
-        tenant="acme", service="web", name="a key", limit=RequestLimit(), created_at_s=1_000.0
-    )
-    return record, plaintext.encode()
+    record, key = mint(tenant="acme", service="web", name="a key", created_at_s=1_000.0)
+    return record, key.encode()
 
 
 def test_key_has_a_public_id_and_a_secret() -> None:
@@ -43,9 +40,61 @@ def test_minted_key_is_right_for_its_record_alone() -> None:
     presented = read_key(plaintext)
 
     assert presented is not None
-    assert is_right(presented, one)
-    assert not is_right(presented, other)
-    assert not is_right(presented, None)
+    assert matching(presented, one) == "current"
+    assert matching(presented, other) is None
+    assert matching(presented, None) is None
+
+
+def test_key_is_right_with_its_old_secret_too() -> None:
+    before, old_key = minted()
+    secret = new_secret()
+    record = rotated(before, secret, at_s=100.0, grace_s=60.0)
+    old, new = read_key(old_key), read_key(plaintext(record.key_id, secret).encode())
+
+    assert old is not None
+    assert new is not None
+    assert matching(old, record) == "old"
+    assert matching(new, record) == "current"
+    assert record.old_secret == OldSecret(before.secret_sha256, 160.0)
+
+
+def test_second_rotation_ends_the_first_secret() -> None:
+    before, key = minted()
+    record = rotated(rotated(before, "one", at_s=0, grace_s=60), "two", at_s=1, grace_s=60)
+    presented = read_key(key)
+
+    assert presented is not None
+    assert matching(presented, record) is None
+    assert record.old_secret == OldSecret(sha256("one"), 61)
+
+
+def test_rotation_without_grace_ends_the_old_secret_at_once() -> None:
+    before, _ = minted()
+
+    assert rotated(before, "new", at_s=0, grace_s=0).old_secret is None
+
+
+@pytest.mark.parametrize("kind", ["right", "wrong", "unknown", "rotated"])
+def test_each_check_compares_the_same_number_of_digests(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether a record exists, and how many secrets it has, shows neither in what is done nor how."""
+    compared: list[tuple[int, int]] = []
+    genuine = hmac.compare_digest
+
+    def compare(one: bytes, other: bytes) -> bool:
+        compared.append((len(one), len(other)))
+        return genuine(one, other)
+
+    monkeypatch.setattr("auth.identity.keys.hmac.compare_digest", compare)
+    record, key = minted()
+    presented = read_key(minted()[1] if kind == "wrong" else key)
+    assert presented is not None
+
+    matching(
+        presented,
+        {"unknown": None, "rotated": rotated(record, "new", at_s=0, grace_s=60)}.get(kind, record),
+    )
+
+    assert compared == [(32, 32), (32, 32)]
 
 
 @given(st.binary(max_size=80))
@@ -64,12 +113,6 @@ def test_key_with_something_added_is_not_a_key(change: bytes) -> None:
 @pytest.mark.parametrize("name", ["", "a}b", "a b", ".a", "é", "a" * 65, "a\n"])
 def test_name_that_could_break_a_store_key_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="tenant"):
-        mint(tenant=name, service="web", name="", limit=RequestLimit(), created_at_s=0)
+        mint(tenant=name, service="web", name="", created_at_s=0)
     with pytest.raises(ValueError, match="service"):
-        mint(tenant="acme", service=name, name="", limit=RequestLimit(), created_at_s=0)
-
-
-@pytest.mark.parametrize(("rate", "burst"), [(0, 1), (-1, 1), (math.nan, 1), (math.inf, 1), (1, 0)])
-def test_limit_that_cannot_be_is_refused(rate: float, burst: int) -> None:
-    with pytest.raises(ValueError, match="limit"):
-        mint(tenant="acme", service="web", name="", limit=RequestLimit(rate, burst), created_at_s=0)
+        mint(tenant="acme", service=name, name="", created_at_s=0)

@@ -1,76 +1,54 @@
-"""Owns the connection to a store: connects, batches, notices that the store is down and when it is back.
+"""Owns a store's client: what a command may cost in time, and that scripts travel by their hash.
 
-One client per store role. While the store is down every command fails at once, so that no request waits for
-it; one background task tries to get it back.
+One client per store role. Which server a command belongs to is the topology's decision (`store_server.py`,
+`store_cluster.py`), whether that server is up is its node's (`store_node.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-import random
-import ssl
 import time
-from collections.abc import AsyncIterator, Awaitable, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
-from redis.exceptions import RedisError
+from .store_address import Argument, Kind, StoreAddress
+from .store_cluster import open_cluster
+from .store_dial import Patience
+from .store_server import open_master, open_server
+from .store_topology import StoreState, Topology
 
-from .store_address import Argument, StoreAddress, pack
-from .store_protocol import Connection, failed
+__all__ = ["StoreClient", "StoreState"]
 
-_CONNECT_TIMEOUT_S = 1.0
-_FIRST_PAUSE_S, _LAST_PAUSE_S = 0.05, 1.0
-_PING = pack(("PING",))
-
-
-@dataclass(frozen=True, slots=True)
-class StoreState:
-    """For readiness and metrics. `since_s` is a `time.monotonic()` moment, `reason` says why it is down."""
-
-    is_up: bool
-    since_s: float
-    reason: str | None
-    timeouts: int
-    failures: int
+_Opener = Callable[..., AbstractAsyncContextManager[Topology]]
+_OPENERS: dict[Kind, _Opener] = {"server": open_server, "sentinel": open_master, "cluster": open_cluster}
 
 
 class StoreClient:
     """Open it with `StoreClient.open(url)`. All calls belong to the loop it was opened on.
 
-    Commands of one loop tick leave in one write. Futures fail with `ConnectionError` (the store is down, or
-    went down), `TimeoutError` (not answered by the deadline, a moment on `time.monotonic()`, by default
-    `deadline_s` from now; `math.inf` waits for as long as the connection lives) or `redis.ResponseError`.
-    A command that failed may have been carried out. A cancelled future does no harm to others.
+    Commands of one loop tick leave in one write, on a cluster in one for each server. Futures fail with
+    `ConnectionError` (the store, or the server that holds the key, is down, or went down), `TimeoutError` (not
+    answered by the deadline, a moment on `time.monotonic()`, by default `deadline_s` from now; `math.inf` waits
+    for as long as the connection lives) or `redis.ResponseError`. A command that failed may have been carried
+    out. A cancelled future does no harm to others.
 
     A connection on which a command waits and nothing was heard for `silence_s` is given up; a client for
     blocking reads needs more than its longest block.
+
+    On a cluster a command belongs to the server of its first key; MGET and XREAD may have keys of several. A
+    command without a key is about the whole store: it fails unless all servers are up, and then goes to one.
     """
 
-    def __init__(
-        self, address: StoreAddress, *, deadline_s: float, silence_s: float, max_pending: int, name: str
-    ) -> None:
-        self._address = address
-        self._name = name
+    def __init__(self, topology: Topology, *, deadline_s: float, name: str) -> None:
+        self._topology = topology
         self._deadline_s = deadline_s
-        self._silence_s = silence_s
-        self._max_pending = max_pending
-        self._loop = asyncio.get_running_loop()
-        self._connection: Connection | None = None
-        self._trouble = asyncio.Event()
-        self._tried = asyncio.Event()
+        self._name = name
         self._scripts: dict[str, str] = {}
-        self._is_up = False
-        self._since_s = time.monotonic()
-        self._reason: str | None = "not connected yet"
-        self._timeouts = 0  # of connections that are gone
-        self._failures = 0
 
     def __repr__(self) -> str:
-        state = "up" if self._is_up else f"down ({self._reason})"
-        return f"<StoreClient {self._name} {state} {self._connection}>"
+        return f"<StoreClient {self._name} {self._topology!r}>"
 
     @classmethod
     @asynccontextmanager
@@ -85,37 +63,27 @@ class StoreClient:
     ) -> AsyncIterator[StoreClient]:
         """A client that has tried to connect once. A store that is absent is no error: it is just down.
 
-        `name` is what messages call the store. At the end everything that still waits fails.
+        `StoreAddress.parse` says what a URL may be. `name` is what messages call the store. At the end
+        everything that still waits fails.
         """
-        client = cls(
-            StoreAddress.parse(url),
-            deadline_s=deadline_s,
-            silence_s=silence_s,
-            max_pending=max_pending,
-            name=name,
-        )
-        keeper = asyncio.create_task(client._keep_connected(), name=f"keep {name} connected")
-        keeper.add_done_callback(lambda _: client._tried.set())
-        try:
-            await client._tried.wait()
-            yield client
-        finally:
-            keeper.cancel()
-            await asyncio.wait([keeper])
-            client._go_down("closed")
-            if client._connection is not None:
-                client._connection.abort("The store client was closed.")
+        address = StoreAddress.parse(url)
+        patience = Patience(deadline_s=deadline_s, silence_s=silence_s, max_pending=max_pending)
+        async with _OPENERS[address.kind](address, patience=patience, name=name) as topology:
+            yield cls(topology, deadline_s=deadline_s, name=name)
 
-    # --- commands
+    @property
+    def is_up(self) -> bool:
+        """Whether every server that holds a part of the store is up."""
+        return self._topology.is_up
+
+    @property
+    def state(self) -> StoreState:
+        return self._topology.state
 
     def execute(self, *command: Argument, deadline: float | None = None) -> asyncio.Future[Any]:
         now = time.monotonic()
-        if not self._is_up or self._connection is None:
-            return self._refused()
-        return self._connection.send(
-            pack(command),
-            deadline=now + self._deadline_s if deadline is None else deadline,
-            now=now,
+        return self._topology.send(
+            command, deadline=now + self._deadline_s if deadline is None else deadline, now=now
         )
 
     def script(
@@ -131,125 +99,32 @@ class StoreClient:
         `source` is one of the program's constants: its hash is remembered for good.
         """
         now = time.monotonic()
-        if not self._is_up or self._connection is None:
-            return self._refused()
         sha = self._scripts.get(source)
         if sha is None:
             sha = self._scripts[source] = hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()
-        return self._connection.send(
-            pack(("EVALSHA", sha, len(keys), *keys, *args)),
+        return self._topology.send(
+            ("EVALSHA", sha, len(keys), *keys, *args),
             deadline=now + self._deadline_s if deadline is None else deadline,
             now=now,
-            on_no_script=lambda: pack(("EVAL", source, len(keys), *keys, *args)),
+            source=source,
         )
 
-    # --- the breaker
-
-    @property
-    def is_up(self) -> bool:
-        return self._is_up
-
-    @property
-    def state(self) -> StoreState:
-        late = self._connection.late_total if self._connection is not None else 0
-        return StoreState(
-            is_up=self._is_up,
-            since_s=self._since_s,
-            reason=self._reason,
-            timeouts=self._timeouts + late,
-            failures=self._failures,
+    async def execute_everywhere(self, *command: Argument, deadline: float | None = None) -> list[Any]:
+        """Every server's reply to a command without a key; raises what any of them raises."""
+        now = time.monotonic()
+        return await asyncio.gather(
+            *self._topology.send_to_all(
+                command, deadline=now + self._deadline_s if deadline is None else deadline, now=now
+            )
         )
 
-    def _refused(self) -> asyncio.Future[Any]:
-        future: asyncio.Future[Any] = self._loop.create_future()
-        return failed(future, ConnectionError(f"The {self._name} is down."))
+    def wait_replicas(self, count: int, timeout_ms: int, *, like_key: Argument) -> asyncio.Future[int]:
+        """How many replicas have confirmed what this client wrote to the server of `like_key`; it returns once
+        `count` have, or after the timeout (in ms, less than `silence_s`; 0 would block for good).
 
-    def _go_up(self) -> None:
-        self._is_up, self._reason, self._since_s = True, None, time.monotonic()
-
-    def _go_down(self, reason: str) -> None:
-        if self._is_up:
-            self._is_up, self._since_s = False, time.monotonic()
-        self._reason = reason
-        self._trouble.set()
-
-    async def _keep_connected(self) -> None:
-        """Runs until cancelled: connect, watch, and again."""
-        attempt = 0
-        while True:
-            try:
-                connection = await self._connect()
-            except (OSError, RedisError) as error:
-                self._failures += 1
-                self._go_down(f"{type(error).__name__}: {error}")
-                self._tried.set()
-            else:
-                self._connection = connection
-                self._go_up()
-                self._tried.set()
-                connected_s = time.monotonic()
-                await self._watch(connection)
-                self._timeouts += connection.late_total
-                self._connection = None
-                # A store that takes connections only to drop them is tried no faster than an absent one.
-                if time.monotonic() - connected_s > _LAST_PAUSE_S:
-                    attempt = 0
-            attempt += 1
-            await asyncio.sleep(_pause_s(attempt))
-
-    async def _connect(self) -> Connection:
-        """A greeted connection: entered, in the right database, and the store answers."""
-        connection = Connection(
-            on_trouble=self._go_down,
-            # A little under the default deadline, as timers and clocks round.
-            patience_s=0.9 * self._deadline_s,
-            silence_s=self._silence_s,
-            max_pending=self._max_pending,
-        )
-        try:
-            async with asyncio.timeout(_CONNECT_TIMEOUT_S):
-                await self._dial(connection)
-                now = time.monotonic()
-                greeting = [
-                    connection.send(command, deadline=now + _CONNECT_TIMEOUT_S, now=now)
-                    for command in self._address.greeting()
-                ]
-                for reply in greeting:
-                    await reply
-        except BaseException:
-            connection.abort("The store could not be entered.")
-            raise
-        if connection.is_lost:
-            raise ConnectionError("The store closed the connection.")
-        return connection
-
-    async def _dial(self, connection: Connection) -> None:
-        address = self._address
-        if address.path is not None:
-            await self._loop.create_unix_connection(lambda: connection, address.path)
-        else:
-            tls = ssl.create_default_context() if address.is_tls else None
-            await self._loop.create_connection(lambda: connection, address.host, address.port, ssl=tls)
-
-    async def _watch(self, connection: Connection) -> None:
-        """Returns when the connection is lost. While the store is late or cannot serve, it is pinged."""
-        while not connection.is_lost:
-            self._trouble.clear()
-            await self._trouble.wait()
-            attempt = 0
-            while not connection.is_lost and not self._is_up:
-                now = time.monotonic()
-                try:
-                    await connection.send(_PING, deadline=now + self._deadline_s, now=now)
-                except RedisError:  # it wants another greeting, say a password
-                    connection.abort("The store refuses a PING.")
-                except OSError:
-                    attempt += 1
-                    await asyncio.sleep(_pause_s(attempt))
-                else:
-                    self._go_up()
-
-
-def _pause_s(attempt: int) -> float:
-    """Doubling pauses; the jitter keeps workers from knocking in step."""
-    return min(_LAST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** min(attempt - 1, 10)) * random.uniform(0.5, 1.0)  # noqa: S311
+        To be called as soon as the write's reply is there: it speaks of what this connection carried, and a
+        connection made since carried nothing. Commands that follow on the connection wait with it.
+        """
+        now = time.monotonic()
+        deadline = now + timeout_ms / 1000 + self._deadline_s
+        return self._topology.send(("WAIT", count, timeout_ms), deadline=deadline, now=now, like_key=like_key)

@@ -1,7 +1,7 @@
 """Owns one connection to a store: writes the commands of a loop tick at once, pairs replies with callers.
 
-It decides about single commands (whose deadline passed, whose caller left); whether the store as a whole is
-up is decided in `store.py`.
+It decides about single commands (whose deadline passed, whose caller left); whether the server as a whole is
+up is decided in `store_node.py`.
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
 import hiredis
-from redis.exceptions import NoScriptError, ResponseError
+
+from .store_replies import Unavailable, WrongServer, as_exception
 
 # A store that reads slower than we write must not fill our memory: with this much unsent, new commands fail.
 _MAX_UNSENT_BYTES = 16 * 1024 * 1024
-# Error replies which say that the store cannot serve now rather than that the command is wrong.
-_UNAVAILABLE = ("LOADING ", "MASTERDOWN ", "CLUSTERDOWN ")
 _LATE_BEFORE_TROUBLE = 3
 _NOTHING = object()
+
+# Given the error reply to a command, and its future. True: the command was sent again and settles the future.
+Rescue = Callable[[Exception, asyncio.Future[Any]], bool]
 
 
 class _Waiter(NamedTuple):
@@ -30,7 +32,7 @@ class _Waiter(NamedTuple):
     future: asyncio.Future[Any]
     sent_s: float
     deadline: float
-    on_no_script: Callable[[], bytes] | None
+    rescue: Rescue | None
 
 
 class Connection(asyncio.Protocol):
@@ -49,7 +51,7 @@ class Connection(asyncio.Protocol):
         self._silence_s = silence_s
         self._max_pending = max_pending
         self._loop = asyncio.get_running_loop()
-        self._reader = hiredis.Reader(replyError=_as_exception, notEnoughData=_NOTHING)
+        self._reader = hiredis.Reader(replyError=as_exception, notEnoughData=_NOTHING)
         self._transport: asyncio.Transport | None = None
         self._waiters: deque[_Waiter] = deque()
         self._unsent: list[bytes] = []
@@ -71,11 +73,13 @@ class Connection(asyncio.Protocol):
         *,
         deadline: float,
         now: float,
-        on_no_script: Callable[[], bytes] | None = None,
+        future: asyncio.Future[Any] | None = None,
+        rescue: Rescue | None = None,
     ) -> asyncio.Future[Any]:
-        """Put a packed command into this tick's write. What `on_no_script` gives is sent in its place when
-        the server answers that it does not know the script."""
-        future: asyncio.Future[Any] = self._loop.create_future()
+        """Put a packed command into this tick's write. It settles `future`, or a new one. `rescue` is asked
+        what to do about an error reply before anybody is told."""
+        if future is None:
+            future = self._loop.create_future()
         if self.is_lost:
             return failed(future, ConnectionError("The store's connection is lost."))
         if self._is_congested or len(self._waiters) >= self._max_pending:
@@ -84,7 +88,7 @@ class Connection(asyncio.Protocol):
             return failed(future, TimeoutError("The deadline had passed before the store was asked."))
         if not self._waiters:
             self._heard_s = now
-        self._enqueue(command, _Waiter(future, now, deadline, on_no_script))
+        self._enqueue(command, _Waiter(future, now, deadline, rescue))
         return future
 
     def abort(self, reason: str) -> None:
@@ -125,12 +129,12 @@ class Connection(asyncio.Protocol):
         self._late_in_row = 0
         if not isinstance(reply, Exception):
             waiter.future.set_result(reply)
-        elif isinstance(reply, NoScriptError) and waiter.on_no_script is not None:
-            self._enqueue(waiter.on_no_script(), waiter._replace(on_no_script=None))
-        else:
+        elif waiter.rescue is None or not waiter.rescue(reply, waiter.future):
             failed(waiter.future, reply)
-            if isinstance(reply, ConnectionError):
+            if isinstance(reply, Unavailable):
                 self._on_trouble(str(reply))
+            elif isinstance(reply, WrongServer):
+                self.abort(str(reply))
 
     # --- commands of one tick
 
@@ -204,12 +208,3 @@ def failed(future: asyncio.Future[Any], error: Exception) -> asyncio.Future[Any]
     future.set_exception(error)
     future.exception()
     return future
-
-
-def _as_exception(message: str) -> Exception:
-    """What hiredis makes of an error reply."""
-    if message.startswith(_UNAVAILABLE):
-        return ConnectionError(message)
-    if message.startswith("NOSCRIPT "):
-        return NoScriptError(message)
-    return ResponseError(message)

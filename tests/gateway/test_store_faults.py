@@ -20,6 +20,9 @@ from tests.valkey import eventually, running_valkey
 
 Run = Callable[[Coroutine[Any, Any, None]], None]
 
+# What a server that tells nothing of itself answers to a client's greeting, INFO and PING.
+GREETING = b"$0\r\n\r\n+PONG\r\n"
+
 
 @pytest.fixture(params=[asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
 def run(request: pytest.FixtureRequest) -> Run:
@@ -207,7 +210,7 @@ def test_unsent_bytes_are_bounded(run: Run) -> None:
 
 async def test_store_that_loads_its_data_is_down() -> None:
     def loading(command: bytes) -> bytes:
-        return b"+PONG\r\n" if b"PING" in command else b"-LOADING Valkey is loading the dataset in memory\r\n"
+        return GREETING if b"PING" in command else b"-LOADING Valkey is loading the dataset in memory\r\n"
 
     async with scripted_store(loading) as url, StoreClient.open(url) as store:
         with pytest.raises(ConnectionError, match="LOADING"):
@@ -217,7 +220,7 @@ async def test_store_that_loads_its_data_is_down() -> None:
 
 async def test_rubbish_instead_of_replies_ends_the_connection() -> None:
     def rubbish(command: bytes) -> bytes:
-        return b"+PONG\r\n" if b"PING" in command else b"HTTP/1.1 400 Bad Request\r\n\r\n"
+        return GREETING if b"PING" in command else b"HTTP/1.1 400 Bad Request\r\n\r\n"
 
     async with scripted_store(rubbish) as url, StoreClient.open(url) as store:
         with pytest.raises(ConnectionError):
@@ -226,7 +229,7 @@ async def test_rubbish_instead_of_replies_ends_the_connection() -> None:
 
 async def test_reply_nobody_asked_for_ends_the_connection() -> None:
     def once_more(command: bytes) -> bytes:
-        return b"+PONG\r\n" if b"PING" in command else b"+ONE\r\n+TWO\r\n"
+        return GREETING if b"PING" in command else b"+ONE\r\n+TWO\r\n"
 
     async with scripted_store(once_more) as url, StoreClient.open(url) as store:
         assert await store.execute("GET", "key") == b"ONE"
@@ -234,5 +237,5 @@ async def test_reply_nobody_asked_for_ends_the_connection() -> None:
 
 
 async def test_store_that_hangs_up_after_its_greeting_is_down() -> None:
-    async with scripted_store(lambda _: b"+PONG\r\n+AGAIN\r\n") as url, StoreClient.open(url) as store:
+    async with scripted_store(lambda _: GREETING + b"+AGAIN\r\n") as url, StoreClient.open(url) as store:
         assert not store.is_up

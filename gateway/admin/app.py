@@ -25,8 +25,6 @@ from ..version import VERSION
 from .data_plane import describe_data_plane
 from .keys import keys_router
 
-_READ = ["GET", "HEAD"]  # monitors ask by HEAD
-
 
 @dataclass(frozen=True, slots=True)
 class AdminContext:
@@ -62,7 +60,8 @@ def create_app(context: AdminContext) -> FastAPI:
 
 
 def _add_metrics(app: FastAPI, context: AdminContext) -> None:
-    @app.api_route("/metrics", methods=_READ, tags=["observability"], response_class=Response)
+    @app.head("/metrics", include_in_schema=False)
+    @app.get("/metrics", tags=["observability"], response_class=Response)
     async def metrics(request: Request) -> Response:
         """All workers' metrics, added up. OpenMetrics (with exemplars) if asked for, else Prometheus' text."""
         as_openmetrics = "application/openmetrics-text" in request.headers.get("accept", "")
@@ -71,12 +70,15 @@ def _add_metrics(app: FastAPI, context: AdminContext) -> None:
 
 
 def _add_health(app: FastAPI, context: AdminContext) -> None:
-    @app.api_route("/health/live", methods=_READ, tags=["health"])
+    # By HEAD too, as many monitors ask.
+    @app.head("/health/live", include_in_schema=False)
+    @app.get("/health/live", tags=["health"])
     async def live() -> dict[str, str]:
         """The process answers. Depends on nothing else."""
         return {"status": "ok"}
 
-    @app.api_route("/health/ready", methods=_READ, tags=["health"])
+    @app.head("/health/ready", include_in_schema=False)
+    @app.get("/health/ready", tags=["health"])
     async def ready(response: Response) -> dict[str, str | list[str]]:
         """200 `ok`, or `degraded` with reasons; 503 while starting or draining."""
         readiness = await context.readiness()

@@ -5,15 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import socket
 import threading
 import time
-from pathlib import Path
 
 import httpx
 import pytest
 
-from gateway.store import StoreClient
 from tests.valkey import running_valkey
 
 from .otlp import black_hole
@@ -44,14 +41,15 @@ class Stream:
 
 def test_a_running_stream_is_finished_after_sigterm() -> None:
     with serving(workers=2) as running:
-        stream, admin = Stream(running, chunks=12), running.admin
+        stream = Stream(running, chunks=12)
         running.process.send_signal(signal.SIGTERM)
-        eventually(lambda: httpx.get(f"{admin}/health/ready").json()["status"] == "draining")
+        eventually(lambda: running.readiness() == "draining")
         assert stream.join()[-1] == "[DONE]"
         assert running.process.wait(20) == 0
         assert not running.children()
 
 
+@pytest.mark.full  # a whole start and end of processes
 def test_a_stream_that_outlasts_the_grace_is_cut() -> None:
     with serving(server={"grace_s": 1}) as running:
         stream = Stream(running, chunks=100)
@@ -70,7 +68,7 @@ def test_the_second_signal_ends_at_once() -> None:
         assert stream.join()[-1] != "[DONE]"
 
 
-@pytest.mark.parametrize("moment", ["serve.lock", "store/valkey.sock", "admin.key"])
+@pytest.mark.parametrize("moment", ["serve.lock", "admin.key"])
 def test_sigterm_during_the_start_undoes_it(moment: str) -> None:
     with serving(is_ready=False) as running:
         eventually((running.folder / moment).exists)
@@ -87,6 +85,7 @@ def test_when_the_supervisor_is_killed_nothing_survives_it() -> None:
         eventually(lambda: not any(is_alive(pid) for pid in children))
 
 
+@pytest.mark.full  # a whole start and end of processes
 def test_a_collector_that_never_answers_does_not_hold_up_the_end() -> None:
     with black_hole() as endpoint:
         environment = {"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint}
@@ -96,51 +95,13 @@ def test_a_collector_that_never_answers_does_not_hold_up_the_end() -> None:
             assert running.stop() == 0
 
 
-def test_what_the_last_requests_counted_is_not_lost_with_the_admin_key_kept_over_a_restart(
-    tmp_path: Path,
-) -> None:
-    folder = tmp_path / "data"
-    with serving(folder=folder) as running:
-        key, secret = (folder / "admin.key").read_text(), running.facts()["secret"]
-        assert running.stop() == 0
-    with serving(folder=folder) as running:
-        assert (folder / "admin.key").read_text() == key
-        assert running.facts()["secret"] == secret
-        assert httpx.get(f"{running.admin}/admin/keys", headers=running.admin_headers).status_code == 200
-
-
 def test_a_worker_that_cannot_start_ends_the_start() -> None:
     with serving(factory="tiny_gateway:open_broken", is_ready=False) as running:
         assert running.process.wait(60) == 1
         assert not running.children()
 
 
-def test_a_taken_port_is_named_with_its_setting() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
-        with serving(server={"bind": address}, is_ready=False) as running:
-            assert running.process.wait(60) == 1
-            assert f"cannot listen on {address} (server.bind)" in running.log
-
-
-def test_no_admin_key_is_made_where_the_admin_plane_is_not_local() -> None:
-    with serving(admin={"bind": "0.0.0.0:0"}) as running:
-        assert not (running.folder / "admin.key").exists()
-        port = running.holder["admin"].rpartition(":")[2]
-        reply = httpx.get(f"http://127.0.0.1:{port}/admin/keys", headers={"authorization": "Bearer x"})
-        assert (reply.status_code, reply.json()["error"]["code"]) == (401, "invalid_api_key")
-
-
-async def test_a_durable_store_that_may_evict_is_refused() -> None:
-    async with running_valkey() as valkey:
-        async with StoreClient.open(valkey.url) as store:
-            await store.execute("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
-        stores = {"durable": valkey.url, "cache": valkey.url}
-        with serving(store=stores, is_ready=False) as running:
-            assert running.process.wait(60) == 1
-            assert "maxmemory-policy 'allkeys-lru'" in running.log
-
-
+@pytest.mark.full  # a whole start and end of processes
 async def test_a_durable_store_that_is_away_is_waited_for() -> None:
     async with running_valkey() as valkey:
         url = valkey.url
@@ -152,6 +113,7 @@ async def test_a_durable_store_that_is_away_is_waited_for() -> None:
             running.until_ready()
 
 
+@pytest.mark.full  # a whole start and end of processes
 def test_a_hung_worker_does_not_hold_up_the_end() -> None:
     with serving(server={"grace_s": 0}) as running:
         hung = running.facts()["pid"]

@@ -65,9 +65,8 @@ class MemoryDirectory:
         return Written(record, is_replicated=True)
 
     async def change(self, ref: Ref[R], change: Callable[[R], R]) -> Written[R]:
-        before = await self.get(ref)
-        if before is None:
-            raise NoSuchRecord(f"There is no {ref}.")
+        await self._answer()
+        before = self._present(ref)
         after = change(before)
         check(after)
         if (lists_of(after), member_of(after)) != (lists_of(before), member_of(before)):
@@ -76,9 +75,8 @@ class MemoryDirectory:
         return Written(after, is_replicated=True)
 
     async def delete(self, ref: Ref[R]) -> Written[R]:
-        record = await self.get(ref)
-        if record is None:
-            raise NoSuchRecord(f"There is no {ref}.")
+        await self._answer()
+        record = self._present(ref)
         if any(ref in map(ref_of, parents_of(each)) for each in self._records.values()):
             raise StillInUse(f"The {ref} still has {'services' if isinstance(ref, TenantRef) else 'keys'}.")
         del self._records[ref]
@@ -146,6 +144,12 @@ class MemoryDirectory:
         found.sort(key=member_of, reverse=is_backwards)
         page = found[:limit]
         return Page(tuple(page), member_of(page[-1]) if len(found) > limit else None)
+
+    def _present(self, ref: Ref[R]) -> R:
+        record = self._dressed(self._records.get(ref))
+        if record is None:
+            raise NoSuchRecord(f"There is no {ref}.")
+        return cast(R, record)
 
     def _dressed(self, record: Record | None) -> Record | None:
         if isinstance(record, KeyRecord):

@@ -75,17 +75,18 @@ class RequestLog:
         self._logger = structlog.BytesLogger(stream)
 
     def write(self, timeline: Timeline) -> None:
+        duration_s = timeline.duration_s
         line: dict[str, str | int | float | bool | None] = {
             "event": "request",
             "level": "error" if timeline.outcome == "error" else "info",
-            "time": _iso(timeline.wall_ns(timeline.started + timeline.duration_s) / 1e9),
+            "time": _iso(timeline.started_wall_ns / 1e9 + duration_s),
             "trace_id": timeline.trace_id,
             "span_id": f"{timeline.root_span_id:016x}",
             "request_id": timeline.request_id,
             "endpoint": timeline.endpoint,
             "model": timeline.model,
             "status": timeline.status,
-            "latency_ms": round(timeline.duration_s * 1e3, 3),
+            "latency_ms": round(duration_s * 1e3, 3),
             "input_tokens": timeline.input_tokens,
             "output_tokens": timeline.output_tokens,
             "cache": timeline.cache_outcome,

@@ -16,6 +16,11 @@ class LimitStore(Protocol):
     `redis.RedisError` when it refuses the command.
     """
 
+    @property
+    def lease_s(self) -> float:
+        """How long a lease holds after it was taken or renewed."""
+        ...
+
     def take(self, buckets: Buckets, ask: Ask, *, deadline: float | None = None) -> Awaitable[Taken]:
         """Take from all of the buckets or from none.
 

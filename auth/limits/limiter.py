@@ -44,9 +44,8 @@ class Limiter:
     """Use it as an async context manager, so that the leases of running requests are renewed.
 
     `policy` says what happens while the store is away: `local` (each worker allows its share, limit ÷
-    `live_workers()`), `closed` (`LimitsUnavailable`) or `open` (everything passes). `lease_s` must be that of
-    the store; leases are renewed three times as often. `now` is a monotonic clock in seconds, `wall` the
-    time of day by which budgets have their days.
+    `live_workers()`), `closed` (`LimitsUnavailable`) or `open` (everything passes). `now` is a monotonic clock
+    in seconds, `wall` the time of day by which budgets have their days.
     """
 
     def __init__(
@@ -55,17 +54,15 @@ class Limiter:
         *,
         live_workers: Callable[[], int],
         policy: StorePolicy = "local",
-        lease_s: float = 15.0,
         now: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._store = store
         self._live_workers = live_workers
         self._policy: StorePolicy = policy
-        self._lease_s = lease_s
         self._now = now
         self._wall = wall
-        self._local = MemoryLimits(now=now, lease_s=lease_s)
+        self._local = MemoryLimits(now=now)
         self._buckets: OrderedDict[str, tuple[tuple[LevelLimits, ...], Buckets]] = OrderedDict()
         # Names of leases are this worker's own: it alone renews and ends them.
         self._prefix, self._numbers = secrets.token_hex(6), itertools.count()
@@ -211,7 +208,7 @@ class Limiter:
 
     async def _renew(self) -> None:
         while True:
-            await asyncio.sleep(self._lease_s / 3)
+            await asyncio.sleep(self._store.lease_s / 3)
             leases = {key: tuple(names) for key, names in self._leases.items()}
             try:
                 await self._store.renew(leases)

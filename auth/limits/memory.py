@@ -40,7 +40,7 @@ class MemoryLimits:
         self.is_down = False
         self._now = now
         self._capacity = capacity
-        self._lease_s = lease_s
+        self.lease_s = lease_s
         self._states: OrderedDict[str, _State] = OrderedDict()
 
     def __len__(self) -> int:
@@ -63,7 +63,7 @@ class MemoryLimits:
 
     async def renew(self, leases: Mapping[str, Sequence[str]]) -> None:
         def renew() -> None:
-            ends_s = self._now() + self._lease_s
+            ends_s = self._now() + self.lease_s
             for key, names in leases.items():
                 self._keyed(key).ends_s.update(dict.fromkeys(names, ends_s))
 
@@ -125,7 +125,7 @@ class MemoryLimits:
 
     def _take(self, bucket: Bucket, state: _State, ask: Ask, *, weight: float, now: float) -> None:
         if bucket.kind == "concurrent":
-            state.ends_s[ask.lease] = now + self._lease_s
+            state.ends_s[ask.lease] = now + self.lease_s
         elif bucket.kind == "budget":
             state.spent += _amount(bucket, ask) * weight
         else:

@@ -1,7 +1,7 @@
 """The script over the shared buckets. All it decides, it decides at one moment of the store's clock.
 
-A bucket that refills is two moments (µs): when it is full again, and since when it has not been full. A full
-bucket is no key at all. Leases are a sorted set by when they end; a budget is a sum.
+A bucket that refills is two moments (µs, as doubles): when it is full again, and since when it has not been
+full. A full bucket is no key at all. Leases are a sorted set by when they end; a budget is a sum.
 
 KEYS are buckets, ARGV[1] says what is done with them. For each bucket there follow its kind, its capacity, its
 span and an amount. The span is the µs from empty to full (r, t), the µs of a lease (c), or the second in which a
@@ -20,14 +20,15 @@ _RATE: Final = """
 local time = redis.call('TIME')
 local now = time[1] * 1e6 + time[2]
 local function read(key)
-  local full, since = string.match(redis.call('GET', key) or '', '^(%S+) (%S+)$')
-  full, since = tonumber(full) or now, tonumber(since) or now
+  local moments = redis.call('GET', key)
+  if not moments then return now, now end
+  local full, since = struct.unpack('<dd', moments)
   if full <= now then return now, now end
   return full, math.min(since, now)
 end
 local function write(key, full, since)
   if full <= now then return redis.call('DEL', key) end
-  redis.call('SET', key, string.format('%.2f %.2f', full, since), 'PX', math.ceil((full - now) / 1000))
+  redis.call('SET', key, struct.pack('<dd', full, since), 'PX', math.ceil((full - now) / 1000))
 end
 """
 
@@ -71,55 +72,53 @@ end
 # (0: it fits, -1: waiting does not help), what is left, and µs until it is full. A refusal writes nothing.
 #
 # However the clock was set back, requests are never further below empty than empty, and tokens never more than
-# an hour of refilling. There is one µs of tolerance, as moments are kept to a quarter of one.
+# an hour of refilling. There is one µs of tolerance, as a double is good for a quarter of one.
 #
-# Each kind tells what there is before and after (wait, left, reset, left, reset), and how to take it.
+# First each bucket says what it would be after, then, if all allow it, all are written.
 _TAKE: Final = """
-local function rate(key, capacity, span, amount, deepest)
-  local token = span / capacity
-  local full, since = read(key)
-  local missing = math.min(full - now, deepest)
-  local wanted = missing + math.min(amount, capacity) * token
-  local wait = 0
-  if amount > 0 and wanted > span + 1 then wait = math.ceil(wanted - span) end
-  return wait, math.floor((span - missing + 1) / token), math.ceil(missing),
-    math.floor((span - wanted + 1) / token), math.ceil(wanted),
-    function() write(key, now + wanted, since) end
+local fits, full, since, before, after = ARGV[1] == 'take', {}, {}, {0, now}, {1, now}
+for i, key in ipairs(KEYS) do
+  local kind, capacity, span, amount = ARGV[4*i-2], tonumber(ARGV[4*i-1]), tonumber(ARGV[4*i]), ARGV[4*i+1]
+  local wait, left, reset, left_after, reset_after = 0, 0, 0, 0, 0
+  if kind == 'c' then
+    left = capacity - redis.call('ZCOUNT', key, now, '+inf')
+    left_after = left - 1
+    if left < 1 then wait = 1e6 end
+  elseif kind == 'b' then
+    local spent = tonumber(redis.call('GET', key) or 0)
+    reset = math.max(0, span * 1e6 - now)
+    reset_after = reset
+    if tonumber(amount) > 0 and spent + amount > capacity * (1 + 1e-9) then wait = -1 end
+    left, left_after = string.format('%.9f', capacity - spent), string.format('%.9f', capacity - spent - amount)
+  else
+    local token, cost = span / capacity, math.min(tonumber(amount), capacity)
+    full[i], since[i] = read(key)
+    reset = math.min(full[i] - now, kind == 'r' and span or span * 60)
+    reset_after = reset + cost * token
+    full[i] = now + reset_after
+    if cost > 0 and reset_after > span + 1 then wait = math.ceil(reset_after - span) end
+    left, left_after = math.floor((span - reset + 1) / token), math.floor((span - reset_after + 1) / token)
+    reset, reset_after = math.ceil(reset), math.ceil(reset_after)
+  end
+  fits = fits and wait == 0
+  before[3*i], before[3*i+1], before[3*i+2] = wait, left, reset
+  after[3*i], after[3*i+1], after[3*i+2] = wait, left_after, reset_after
 end
-local kinds = {}
-function kinds.r(key, capacity, span, amount) return rate(key, capacity, span, tonumber(amount), span) end
-function kinds.t(key, capacity, span, amount) return rate(key, capacity, span, tonumber(amount), span * 60) end
-function kinds.c(key, capacity, span, lease)
-  local left = capacity - redis.call('ZCOUNT', key, now, '+inf')
-  return left < 1 and 1e6 or 0, left, 0, left - 1, 0, function()
+if not fits then return before end
+for i, key in ipairs(KEYS) do
+  local kind, span, amount = ARGV[4*i-2], ARGV[4*i], ARGV[4*i+1]
+  if kind == 'c' then
     redis.call('ZREMRANGEBYSCORE', key, '-inf', now)
-    redis.call('ZADD', key, now + span, lease)
+    redis.call('ZADD', key, now + span, amount)
     redis.call('PEXPIRE', key, math.ceil(span / 1000))
+  elseif kind == 'b' then
+    redis.call('INCRBYFLOAT', key, amount)
+    redis.call('EXPIREAT', key, span + 86400)
+  else
+    write(key, full[i], since[i])
   end
 end
-function kinds.b(key, capacity, ends, amount)
-  local left = capacity - tonumber(redis.call('GET', key) or 0)
-  local then_left, reset = left - amount, math.max(0, ends * 1e6 - now)
-  local is_spent = tonumber(amount) > 0 and then_left < -1e-9 * capacity
-  return is_spent and -1 or 0, string.format('%.9f', left), reset, string.format('%.9f', then_left), reset,
-    function()
-      redis.call('INCRBYFLOAT', key, amount)
-      redis.call('EXPIREAT', key, ends + 86400)
-    end
-end
-local found, fits = {}, ARGV[1] == 'take'
-for i, key in ipairs(KEYS) do
-  local capacity, span = tonumber(ARGV[4*i-1]), tonumber(ARGV[4*i])
-  found[i] = {kinds[ARGV[4*i-2]](key, capacity, span, ARGV[4*i+1])}
-  fits = fits and found[i][1] == 0
-end
-local reply = {fits and 1 or 0, now}
-for i, bucket in ipairs(found) do
-  if fits then bucket[6]() end
-  local left = fits and 4 or 2
-  reply[3*i], reply[3*i+1], reply[3*i+2] = bucket[1], bucket[left], bucket[left+1]
-end
-return reply
+return after
 """
 
 BUCKETS: Final = _RATE + _RENEW + _SETTLE + _TAKE

@@ -32,19 +32,19 @@ class StoreLimits:
 
     def __init__(self, store: Store, *, lease_s: float = 15.0) -> None:
         self._store = store
+        self.lease_s = lease_s
         self._lease_us = round(lease_s * 1e6)
         # What does not change from one request of a key to the next, up to the end of the day.
         self._written = lru_cache(maxsize=10_000)(self._write)
 
     def take(self, buckets: Buckets, ask: Ask, *, deadline: float | None = None) -> Awaitable[Taken]:
         written = self._written(buckets, ask.at_s // _DAY_S)
-        return _Taking(
-            self._store.script(BUCKETS, keys=written.keys, args=written.filled(ask), deadline=deadline)
-        )
+        args = written.filled(ask) if buckets.has_reserve else written.args
+        return _Taking(self._store.script(BUCKETS, keys=written.keys, args=args, deadline=deadline))
 
     def look(self, buckets: Buckets, *, at_s: float, deadline: float | None = None) -> Awaitable[Taken]:
         written = self._written(buckets, at_s // _DAY_S)
-        args = [b"look", *written.filled(Ask())[1:]]
+        args = [b"look", *written.args[1:]]
         return _Taking(self._store.script(BUCKETS, keys=written.keys, args=args, deadline=deadline))
 
     def settle(
@@ -138,8 +138,8 @@ class _Taking(Awaitable[Taken]):
     def __await__(self) -> Generator[Any, None, Taken]:
         is_taken, at_us, *rows = yield from self._reply.__await__()
         readings = [
-            Reading(None if wait_us < 0 else wait_us / 1e6, float(left), reset_us / 1e6)
-            for wait_us, left, reset_us in zip(*[iter(rows)] * 3, strict=True)
+            Reading(None if rows[at] < 0 else rows[at] / 1e6, float(rows[at + 1]), rows[at + 2] / 1e6)
+            for at in range(0, len(rows), 3)
         ]
         return Taken(is_taken == 1, at_us, readings)
 

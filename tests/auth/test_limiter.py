@@ -207,7 +207,7 @@ class Counting(MemoryLimits):
 
 async def test_lease_is_renewed_while_the_request_runs() -> None:
     store, who = Counting(), caller(concurrent=1)
-    async with Limiter(store, live_workers=lambda: 1, lease_s=0.15) as limiter:
+    async with Limiter(store, live_workers=lambda: 1) as limiter:
         grant = await limiter.take(who)
         await asyncio.sleep(0.4)
         assert isinstance(await limiter.take(who), Refusal)
@@ -219,7 +219,7 @@ async def test_lease_is_renewed_while_the_request_runs() -> None:
 
 async def test_leases_of_all_keys_are_renewed_in_one_call() -> None:
     store = Counting()
-    async with Limiter(store, live_workers=lambda: 1, lease_s=0.15) as limiter:
+    async with Limiter(store, live_workers=lambda: 1) as limiter:
         for name in "abc":
             await limiter.take(caller(name, concurrent=9))
             await limiter.take(caller(name, concurrent=9))
@@ -230,7 +230,7 @@ async def test_leases_of_all_keys_are_renewed_in_one_call() -> None:
 
 async def test_renewing_goes_on_after_the_store_was_away() -> None:
     store, who = Counting(), caller(concurrent=1)
-    async with Limiter(store, live_workers=lambda: 1, lease_s=0.15) as limiter:
+    async with Limiter(store, live_workers=lambda: 1) as limiter:
         await limiter.take(who)
         store.is_down = True
         await eventually(lambda: len(store.renewals) >= 4)  # longer than a lease
@@ -314,7 +314,7 @@ async def test_local_reservation_is_settled_locally() -> None:
 
 async def test_lease_of_a_local_grant_is_shared_once_the_store_is_back() -> None:
     store, who = Counting(), caller(concurrent=1)
-    async with Limiter(store, live_workers=lambda: 1, lease_s=0.15) as limiter:
+    async with Limiter(store, live_workers=lambda: 1) as limiter:
         store.is_down = True
         await limiter.take(who)
         store.is_down = False

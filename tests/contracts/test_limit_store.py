@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -483,7 +484,7 @@ async def test_clock_set_back_does_not_lock_anybody_out() -> None:
     async with real() as (limits, store):
         ahead_us = (time.time() + 36_000) * 1e6
         for bucket in buckets.all:
-            await store.execute("SET", bucket.key, f"{ahead_us:.2f} {ahead_us:.2f}")
+            await store.execute("SET", bucket.key, struct.pack("<dd", ahead_us, ahead_us))
 
         requests, tokens_ = (await limits.take(buckets, Ask(tokens=100))).readings
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from .audit.bursts import Burst, FailureBursts
+from .audit.log import AuditLog
+from .audit.model import AuditEntry, AuditProblem, AuditRecord, AuditReport, Facts, difference, facts_of
 from .errors import (
     AlreadyThere,
     AuditUnavailable,
@@ -70,10 +73,16 @@ __all__ = [
     "DEFAULT_LIMITS",
     "SCOPES",
     "AlreadyThere",
+    "AuditEntry",
+    "AuditLog",
+    "AuditProblem",
+    "AuditRecord",
+    "AuditReport",
     "AuditUnavailable",
     "AuthError",
     "Authenticator",
     "Budget",
+    "Burst",
     "CacheMode",
     "CacheScope",
     "ConflictingKeys",
@@ -84,6 +93,8 @@ __all__ = [
     "DurableStore",
     "Estimate",
     "ExpiredKey",
+    "Facts",
+    "FailureBursts",
     "Grant",
     "InvalidKey",
     "KeyRecord",
@@ -127,9 +138,11 @@ __all__ = [
     "UnreadableRecord",
     "UsualOutputs",
     "Written",
+    "difference",
     "disabled",
     "enabled",
     "estimate",
+    "facts_of",
     "mint",
     "reapply_after_failovers",
     "rotate",

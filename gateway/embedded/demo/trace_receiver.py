@@ -30,7 +30,8 @@ class TraceReceiver:
     def __init__(self) -> None:
         self._traces: OrderedDict[str, list[Span]] = OrderedDict()
         self._server = HTTPServer(("127.0.0.1", 0), partial(_Handler, take=self._take))
-        self._thread = threading.Thread(target=self._server.serve_forever, name="trace receiver", daemon=True)
+        serve = partial(self._server.serve_forever, poll_interval=_POLL_S)
+        self._thread = threading.Thread(target=serve, name="trace receiver", daemon=True)
         self.endpoint = f"http://127.0.0.1:{self._server.server_port}"
 
     def __enter__(self) -> Self:

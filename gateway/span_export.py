@@ -50,7 +50,7 @@ class SpanExport:
         thread.start()
         thread.join(timeout_s)
         if thread.is_alive():
-            left = self._taken - self._exporter.finished
+            left = self._exporter.abandon(self._taken)
             self._on_dropped(left, "shutdown")
             _log.warning("spans were left behind: the collector did not take them in time", spans=left)
 
@@ -76,6 +76,7 @@ class _Watched(SpanExporter):
         self._exporter = exporter
         self._on_dropped = on_dropped
         self._fault_line_after = 0.0
+        self._is_abandoned = False
         self.started = 0
         self.finished = 0
 
@@ -92,7 +93,14 @@ class _Watched(SpanExporter):
             self._lost(len(spans), fault)
         return result
 
+    def abandon(self, taken: int) -> int:
+        """Of `taken` spans, how many are given up; what becomes of them later is neither told nor counted."""
+        self._is_abandoned = True
+        return taken - self.finished
+
     def _lost(self, spans: int, fault: str) -> None:
+        if self._is_abandoned:
+            return
         self._on_dropped(spans, "export-failed")
         now = time.monotonic()
         if now >= self._fault_line_after:

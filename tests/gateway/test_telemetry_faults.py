@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import NoReturn
@@ -80,6 +81,22 @@ async def test_a_collector_that_refuses_is_one_line_of_log_a_minute(start: Start
         record(telemetry, 3000)
         telemetry.shutdown(0.3)
     assert len([line for line in lines if "collector did not take spans" in line["event"]]) <= 1
+
+
+async def test_an_export_that_fails_after_the_end_is_neither_told_nor_counted_again(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "0.3")
+    with black_hole() as endpoint:
+        telemetry = start(endpoint)
+        record(telemetry, 1)
+        before = threading.enumerate()
+        telemetry.shutdown(0.01)
+        (left_behind,) = (thread for thread in threading.enumerate() if thread not in before)
+        with structlog.testing.capture_logs() as lines:
+            left_behind.join(5)
+    assert lines == []
+    assert "export-failed" not in text(telemetry)
 
 
 class _Broken(SpanExporter):

@@ -66,7 +66,10 @@ def key_of(command: Command) -> Argument | None:
 
 
 def parts_of(command: Command) -> Mapping[int, Part] | None:
-    """By slot, the parts of an MGET or XREAD (without its BLOCK) whose keys lie in several; else None."""
+    """By slot, the parts of an MGET or XREAD (without its BLOCK) whose keys lie in several; else None.
+
+    Raises ValueError for an XREAD from `$`: parts are asked again and again, and `$` is another place each time.
+    """
     tail: Command = ()
     if command[0] == "MGET":
         head, keys = command[:1], command[1:]
@@ -77,6 +80,8 @@ def parts_of(command: Command) -> Mapping[int, Part] | None:
     slots = [slot_of(key) for key in keys]
     if len(set(slots)) == 1:
         return None
+    if "$" in tail:
+        raise ValueError("XREAD over several slots of a cluster needs a place in each stream other than $.")
     parts = {}
     for slot in dict.fromkeys(slots):
         positions = tuple(at for at, its in enumerate(slots) if its == slot)

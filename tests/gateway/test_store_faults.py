@@ -218,6 +218,20 @@ async def test_store_that_loads_its_data_is_down() -> None:
         assert not store.is_up
 
 
+async def test_server_that_became_a_replica_is_left() -> None:
+    """READONLY: the write failed because of the server, not of the command."""
+    readonly = b"-READONLY You can't write against a read only replica.\r\n"
+
+    async with (
+        scripted_store(lambda command: GREETING if b"PING" in command else readonly) as url,
+        StoreClient.open(url) as store,
+    ):
+        with pytest.raises(ConnectionError, match="READONLY"):
+            await store.execute("SET", "key", "value")
+        assert not store.is_up
+        await eventually(lambda: store.is_up)  # on a connection made anew
+
+
 async def test_rubbish_instead_of_replies_ends_the_connection() -> None:
     def rubbish(command: bytes) -> bytes:
         return GREETING if b"PING" in command else b"HTTP/1.1 400 Bad Request\r\n\r\n"

@@ -28,9 +28,10 @@ from .identity.last_used import LastUsed
 from .identity.lifecycle import disabled, enabled, rotate, rotated
 from .identity.store_directory import StoreDirectory
 from .identity.store_keys import StoreKeys
+from .identity.transfer import exported, imported
 from .interfaces import Directory, DurableStore, KeyStore, LimitStore
 from .limits.estimate import Estimate, Prices, UsualOutputs, estimate
-from .limits.interim import Limiter, StoreLimits  # until the gateway uses .limits.limiter, .store_limits
+from .limits.limiter import Limiter
 from .limits.model import (
     DEFAULT_LIMITS,
     Budget,
@@ -43,8 +44,10 @@ from .limits.model import (
     Refusal,
     StorePolicy,
 )
+from .limits.store_limits import StoreLimits
 from .model import (
     SCOPES,
+    UNLIMITED,
     CacheMode,
     CacheScope,
     Decision,
@@ -72,6 +75,7 @@ from .model import (
 __all__ = [
     "DEFAULT_LIMITS",
     "SCOPES",
+    "UNLIMITED",
     "AlreadyThere",
     "AuditEntry",
     "AuditLog",
@@ -142,7 +146,9 @@ __all__ = [
     "disabled",
     "enabled",
     "estimate",
+    "exported",
     "facts_of",
+    "imported",
     "mint",
     "reapply_after_failovers",
     "rotate",

@@ -31,13 +31,14 @@ from .model import (
 
 
 class MemoryDirectory:
-    """A `Directory`. While `is_down`, every call raises `KeysUnavailable`; `finds` counts the look-ups."""
+    """A `Directory`. While `is_down`, every call raises `KeysUnavailable`; `finds` counts the look-ups, and
+    `used_at_s` is when keys were last used."""
 
     def __init__(self) -> None:
         self.is_down = False
         self.finds = 0
         self._records: dict[Ref[Any], Record] = {}
-        self._used_at_s: dict[str, float] = {}
+        self.used_at_s: dict[str, float] = {}
 
     async def find(self, key_id: str, *, deadline: float | None = None) -> Lineage | None:
         self.finds += 1
@@ -81,7 +82,7 @@ class MemoryDirectory:
             raise StillInUse(f"The {ref} still has {'services' if isinstance(ref, TenantRef) else 'keys'}.")
         del self._records[ref]
         if isinstance(record, KeyRecord):
-            self._used_at_s.pop(record.key_id, None)
+            self.used_at_s.pop(record.key_id, None)
         return Written(record, is_replicated=True)
 
     async def tenants(
@@ -118,9 +119,9 @@ class MemoryDirectory:
     async def note_use(self, used_at_s: Mapping[str, float]) -> None:
         await self._answer()
         for key_id, moment in used_at_s.items():
-            is_due = moment >= self._used_at_s.get(key_id, 0.0) + 60
+            is_due = moment >= self.used_at_s.get(key_id, 0.0) + 60
             if is_due and KeyRef(key_id) in self._records:
-                self._used_at_s[key_id] = float(round(moment))
+                self.used_at_s[key_id] = float(round(moment))
 
     async def _page(
         self,
@@ -153,7 +154,7 @@ class MemoryDirectory:
 
     def _dressed(self, record: Record | None) -> Record | None:
         if isinstance(record, KeyRecord):
-            return replace(record, last_used_at_s=self._used_at_s.get(record.key_id))
+            return replace(record, last_used_at_s=self.used_at_s.get(record.key_id))
         return record
 
     async def _answer(self) -> None:

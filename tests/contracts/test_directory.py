@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pytest
 
@@ -189,7 +190,7 @@ async def test_disabling_again_keeps_the_first_moment(directory: Directory) -> N
     key = a_key()
     await directory.add(key)
     for moment in (5.0, 9.0):
-        await directory.change(KeyRef(key.key_id), lambda it, moment=moment: disabled(it, at_s=moment))
+        await directory.change(KeyRef(key.key_id), partial(disabled, at_s=moment))
 
     assert await directory.get(KeyRef(key.key_id)) == replace(key, disabled_at_s=5.0)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import structlog
 
-from auth import Authenticator, Limiter, StoreKeys, StoreLimits
+from auth import Authenticator, Limiter, Rights, StoreDirectory, StoreLimits
 from backends import Member, Pools, Timeouts, VllmBackend
 from cache import (
     EmbedQueue,
@@ -25,6 +25,7 @@ from cache import (
 )
 from cache import Policy as AcceptancePolicy
 
+from .admission import Admissions
 from .control import KeyChanged
 from .data.health import Health
 from .data.models import Models
@@ -95,7 +96,8 @@ async def open_gateway(settings: Settings, runtime: Runtime) -> AsyncIterator[Da
         telemetry = Telemetry.start(settings, worker=runtime.worker)
         stack.push_async_callback(asyncio.to_thread, telemetry.shutdown, _SPANS_S)
         stores = await _open_stores(settings, runtime, stack)
-        authenticator = Authenticator(StoreKeys(stores["durable"]))
+        rights = Rights(cache_scope=settings.cache.scope)
+        authenticator = Authenticator(StoreDirectory(stores["durable"]), rights=rights)
         runtime.on_control(
             lambda change: authenticator.forget(change.key_id) if isinstance(change, KeyChanged) else None
         )
@@ -103,15 +105,17 @@ async def open_gateway(settings: Settings, runtime: Runtime) -> AsyncIterator[Da
         cache, standing = await _open_cache(settings, runtime, stores["cache"], stack)
         flights: AnswerFlights = Flights(join_bytes=settings.cache.max_entry_kib << 10)
         stack.push_async_callback(flights.aclose)
+        limiter = await stack.enter_async_context(
+            Limiter(StoreLimits(stores["durable"]), live_workers=runtime.live_workers)
+        )
         policy = Policy(
             mode=settings.cache.mode,
-            scope=settings.cache.scope,
             body_limit_bytes=settings.server.body_limit_mib << 20,
             store_deadline_s=settings.store.deadline_ms / 1000,
         )
         pipeline = Pipeline(
             authenticator=authenticator,
-            limiter=Limiter(StoreLimits(stores["durable"]), live_workers=runtime.live_workers),
+            admissions=Admissions(limiter),
             pools=pools,
             cache=cache,
             flights=flights,
@@ -206,7 +210,7 @@ async def _open_embedder(settings: Settings) -> tuple[EmbedQueue | NoEmbedder, t
     wanted = settings.cache.embedder
     if settings.cache.mode != "semantic" or wanted.kind == "none":
         return NoEmbedder(), ()
-    model = wanted.model or str(settings.data_dir / "models" / "all-minilm-l6-v2")
+    model = wanted.model or str(settings.model_folder)
     if wanted.kind == "onnx" and not await asyncio.to_thread(Path(model).is_dir):
         reason = f"no embedding model in {model}: exact matches only; run `echogate models prepare`"
         _log.warning("no embedding model", folder=model, remedy="echogate models prepare")

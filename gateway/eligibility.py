@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Literal
 
 from auth import Principal
 from backends import Version
@@ -17,8 +16,6 @@ from backends import Version
 from .body import Json, canonical
 from .controls import Controls
 from .errors import InvalidRequest
-
-Scope = Literal["tenant", "service", "user"]
 
 
 class Kind(Enum):
@@ -104,15 +101,7 @@ class Plan:
     skip_semantic: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Asker:
-    """For whom the cache answers: the parts of a request's identity that come from its key and headers."""
-
-    principal: Principal
-    scope: Scope
-
-
-def plan(values: dict[str, Json], *, asker: Asker, version: Version, controls: Controls) -> Plan:
+def plan(values: dict[str, Json], *, principal: Principal, version: Version, controls: Controls) -> Plan:
     """Pure. Raises InvalidRequest where the body is not a chat request at all."""
     messages = values.get("messages")
     if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
@@ -127,13 +116,13 @@ def plan(values: dict[str, Json], *, asker: Asker, version: Version, controls: C
     if any(_is_remote(part) for message in plain for part in _parts(message)):
         return Plan(bypass="remote-content")  # the same address can show another picture tomorrow
     fuzzy, skeleton = _split_last_turn(plain)
-    principal = asker.principal
+    tenant = _pool_of(principal)
     material = canonical(
         {
             "format": 1,
             "endpoint": "chat.completions",
-            "tenant": principal.tenant,
-            "scope": _scope(values, asker),
+            "tenant": tenant,
+            "scope": _scope(values, principal),
             "namespace": controls.namespace,
             "model": version.model,
             "revision": version.revision,
@@ -143,7 +132,7 @@ def plan(values: dict[str, Json], *, asker: Asker, version: Version, controls: C
         }
     ).encode()
     return Plan(
-        namespace=f"{principal.tenant}/{controls.namespace}/{version.model}",
+        namespace=f"{tenant}/{controls.namespace}/{version.model}",
         material=material,
         text=fuzzy.text,
         skip_semantic=_skip_semantic(values, plain, fuzzy, controls),
@@ -162,14 +151,19 @@ def _side_effect(values: dict[str, Json]) -> str | None:
     return None
 
 
-def _scope(values: dict[str, Json], asker: Asker) -> list[Json]:
-    match asker.scope:
+def _pool_of(principal: Principal) -> str:
+    """The tenant; or, where its admin opted into the shared pool, a name that no tenant can have."""
+    return "*" if principal.shared_pool and principal.cache_scope == "tenant" else principal.tenant
+
+
+def _scope(values: dict[str, Json], principal: Principal) -> list[Json]:
+    match principal.cache_scope:
         case "tenant":
             return []
         case "service":
-            return [asker.principal.service]
+            return [principal.service]
         case "user":
-            return [asker.principal.service, values.get("user"), values.get("safety_identifier")]
+            return [principal.service, values.get("user"), values.get("safety_identifier")]
 
 
 def _with_plain_text(message: dict[str, Json]) -> dict[str, Json]:

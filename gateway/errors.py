@@ -3,6 +3,7 @@
 ApiError                 status, type, code
 ├── InvalidRequest       400 invalid_request_error
 ├── Unauthorized         401 invalid_api_key
+├── Forbidden            403 permission_denied
 ├── NotFound             404 not_found, model_not_found
 ├── MethodNotAllowed     405
 ├── TooLarge             413 request_too_large
@@ -15,13 +16,14 @@ ApiError                 status, type, code
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 
 import msgspec
 
-from auth import AuthError, Decision, KeysUnavailable
-from backends import BackendError, NoBackend, UnknownModel, UpstreamTimeout
+from auth import AuthError, KeysUnavailable, LimitsUnavailable, Refusal
+from backends import BackendError, NoBackend, UpstreamTimeout
 
 # The official SDKs retry 408, 409, 429 and all of 5xx twice. Where that cannot help, we say so.
 NO_RETRY = {"x-should-retry": "false"}
@@ -58,6 +60,10 @@ class InvalidRequest(ApiError):
 
 class Unauthorized(ApiError):
     status, type, code = 401, "invalid_request_error", "invalid_api_key"
+
+
+class Forbidden(ApiError):
+    status, type, code = 403, "permission_error", "permission_denied"
 
 
 class NotFound(ApiError):
@@ -101,9 +107,21 @@ def from_auth(error: AuthError) -> ApiError:
     return Unauthorized(str(error), headers={"www-authenticate": "Bearer"} | NO_RETRY)
 
 
+def missing_scope(scope: str) -> Forbidden:
+    return Forbidden(f"This key does not have the scope {scope!r}; ask for one that has.", headers=NO_RETRY)
+
+
+def unknown_model(model: str) -> NotFound:
+    """The same words for a model that is not there and for one that this key may not use."""
+    return NotFound(
+        f"The model {model[:128]!r} does not exist here, or this key may not use it.",
+        code="model_not_found",
+        param="model",
+        headers=NO_RETRY,
+    )
+
+
 def from_backend(error: BackendError) -> ApiError:
-    if isinstance(error, UnknownModel):
-        return NotFound(str(error), code="model_not_found", param="model", headers=NO_RETRY)
     if isinstance(error, NoBackend):
         return Unavailable(
             "No backend of this model can be tried right now; try again soon.", code="no_backend"
@@ -114,12 +132,24 @@ def from_backend(error: BackendError) -> ApiError:
     return UpstreamError("The model server broke off before it had answered.", headers=NO_RETRY)
 
 
-def from_decision(decision: Decision) -> RateLimited:
+def from_limits(_: LimitsUnavailable) -> Unavailable:
+    return Unavailable("The store of limits does not answer; try again soon.", code="limits_unavailable")
+
+
+def from_refusal(refusal: Refusal) -> RateLimited:
     """429 with both forms of the wait: whole seconds for everybody, milliseconds for the OpenAI SDKs."""
-    wait_ms = max(1, round(decision.retry_after_s * 1000))
+    if refusal.retry_after_s is None:
+        spent = RateLimited(
+            f"The limit of {refusal.limit} is reached, and waiting does not help: the request is larger than "
+            "the limit, or the budget of this period is spent.",
+            code="insufficient_quota",
+            headers=NO_RETRY,
+        )
+        spent.type = "insufficient_quota"
+        return spent
+    wait_ms = max(1, math.ceil(refusal.retry_after_s * 1000))
     return RateLimited(
-        f"Rate limit reached for this key: {decision.limit} requests at once are allowed; "
-        f"try again in {wait_ms} ms.",
+        f"Rate limit reached: {refusal.limit}. Try again in {wait_ms} ms.",
         headers={"retry-after": str(-(-wait_ms // 1000)), "retry-after-ms": str(wait_ms)},
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
-from auth import Decision
+from auth import Grant, Refusal
 from backends import Attempt
 from cache import Hit
 
@@ -22,11 +22,14 @@ def identify(timeline: Timeline, reply: Reply) -> None:
     reply.add("x-trace-id", timeline.trace_id)
 
 
-def limit(timeline: Timeline, reply: Reply, decision: Decision, started: float) -> None:
-    spans.note_limit(timeline, started, time.monotonic(), decision)
-    reply.add("x-ratelimit-limit-requests", decision.limit)
-    reply.add("x-ratelimit-remaining-requests", decision.remaining)
-    reply.add("x-ratelimit-reset-requests", duration(decision.reset_s))
+def limit(timeline: Timeline, reply: Reply, answer: Grant | Refusal, started: float, ended: float) -> None:
+    """OpenAI's headers, for the tightest limit of each kind; tokens only where tokens are limited."""
+    spans.note_limit(timeline, started, ended, answer)
+    for kind, meter in (("requests", answer.requests), ("tokens", answer.tokens)):
+        if meter is not None:
+            reply.add(f"x-ratelimit-limit-{kind}", meter.limit)
+            reply.add(f"x-ratelimit-remaining-{kind}", meter.remaining)
+            reply.add(f"x-ratelimit-reset-{kind}", duration(meter.reset_s))
 
 
 def duration(seconds: float) -> str:

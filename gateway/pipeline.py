@@ -10,21 +10,22 @@ noted on the request's timeline (notes.py); telemetry.py makes spans, metrics an
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Hashable
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 
-from auth import Authenticator, AuthError, Decision, Limiter, Principal
-from backends import Attempt, BackendError, Pools, UpstreamRequest
+from auth import Authenticator, AuthError, Principal
+from backends import Attempt, BackendError, Pools, UnknownModel, UpstreamRequest
 from cache import Answer, Hit, Lookup, Miss, Question, SemanticCache, Ticket
 
 from . import notes, spans
+from .admission import Admissions
 from .answers import Reading
-from .body import split
+from .body import Body, split
 from .call import Call, read_wish
-from .controls import Controls, Mode, read_controls
+from .controls import MODES, Controls, Mode, read_controls
 from .data.wire import Reply, Request, departure
-from .eligibility import Asker, Plan, Scope, plan
-from .errors import NO_RETRY, ApiError, TimedOut, from_auth, from_backend, from_decision
+from .eligibility import Plan, plan
+from .errors import NO_RETRY, ApiError, TimedOut, from_auth, from_backend, missing_scope, unknown_model
 from .relay import AnswerFlight, AnswerFlights, Outcome, relay_in, relay_out
 from .render import Reply as Fresh
 from .render import as_chunks, as_json
@@ -37,7 +38,6 @@ class Policy:
     """What the deployment has decided, as plain values."""
 
     mode: Mode = "semantic"
-    scope: Scope = "tenant"
     body_limit_bytes: int = 4 << 20
     store_deadline_s: float = 0.050
     request_timeout_s: float = 600.0
@@ -50,7 +50,7 @@ class Pipeline:
         self,
         *,
         authenticator: Authenticator,
-        limiter: Limiter,
+        admissions: Admissions,
         pools: Pools,
         cache: SemanticCache,
         flights: AnswerFlights,
@@ -58,7 +58,7 @@ class Pipeline:
         policy: Policy,
     ) -> None:
         self._authenticator = authenticator
-        self._limiter = limiter
+        self._admissions = admissions
         self._pools = pools
         self._cache = cache
         self._flights = flights
@@ -70,23 +70,45 @@ class Pipeline:
         raw = await request.body(self._policy.body_limit_bytes)
         started = time.monotonic()
         store_deadline = started + self._policy.store_deadline_s
+        body, malformed = _split(raw)
         # Both of these send their command now, and are answered in one round trip.
-        limit = self._limiter.take(principal, deadline=store_deadline)
+        admission = self._admissions.begin(
+            principal, body.values, body_bytes=len(raw), deadline=store_deadline
+        )
+        lookup = sibling = None
         try:
-            call = self._read(raw, request, principal, timeline, deadline_s=deadline_s)
-            lookup = sibling = None
+            if malformed is not None:
+                raise malformed
+            call = self._read(body, request, principal, timeline, deadline_s=deadline_s)
             if call.question is not None and call.controls.reads:
                 lookup = self._cache.begin(call.question, deadline=store_deadline)
                 sibling = self._flights.find(_key(call.question))
-        except (ApiError, BackendError):
-            await self._admit(limit, started, reply, timeline)  # a refused request counts as well
+        except ApiError:
+            await admission.decided(timeline, reply, started=started)  # a refused request counts as well
+            admission.settle(timeline, reply)
             raise
         try:
-            await self._admit(limit, started, reply, timeline)
+            await admission.decided(timeline, reply, started=started)
         except ApiError:
             if lookup is not None:
                 lookup.cancel()
             raise
+        try:
+            await self._answer(call, lookup, sibling, request, reply, timeline, store_deadline=store_deadline)
+        finally:
+            admission.settle(timeline, reply)
+
+    async def _answer(
+        self,
+        call: Call,
+        lookup: Lookup | None,
+        sibling: AnswerFlight | None,
+        request: Request,
+        reply: Reply,
+        timeline: Timeline,
+        *,
+        store_deadline: float,
+    ) -> None:
         if lookup is None or call.question is None:
             await self._without_reading(call, request, reply, timeline, deadline=store_deadline)
         else:
@@ -114,28 +136,29 @@ class Pipeline:
         spans.note_authentication(timeline, started, time.monotonic())
         return principal
 
-    async def _admit(
-        self, limit: Awaitable[Decision], started: float, reply: Reply, timeline: Timeline
-    ) -> None:
-        decision = await limit
-        notes.limit(timeline, reply, decision, started)
-        if not decision.is_allowed:
-            raise from_decision(decision)
-
     def _read(
-        self, raw: bytes, request: Request, principal: Principal, timeline: Timeline, *, deadline_s: float
+        self, body: Body, request: Request, principal: Principal, timeline: Timeline, *, deadline_s: float
     ) -> Call:
-        body = split(raw)
+        if not principal.has_scope("chat"):
+            raise missing_scope("chat")
         wish = read_wish(body.values)
+        if not principal.may_use(wish.model):
+            raise unknown_model(wish.model)
         timeline.is_stream = wish.wants_stream
         # Fixed before the look-up, so that what is served and what is stored is of one version.
-        version = self._pools.resolve(wish.model, sticky=principal.key_id)
+        try:
+            version = self._pools.resolve(wish.model, sticky=principal.key_id)
+        except UnknownModel as error:
+            raise unknown_model(wish.model) from error
         timeline.model = wish.model
-        controls = read_controls(request.headers, body.values.get("cache"), mode=self._policy.mode)
-        asker = Asker(principal, self._policy.scope)
-        planned = plan(body.values, asker=asker, version=version, controls=controls)
+        controls = read_controls(request.headers, body.values.get("cache"), mode=self._mode_of(principal))
+        planned = plan(body.values, principal=principal, version=version, controls=controls)
         question = self._question(planned, controls) if planned.bypass is None else None
         return Call(body, wish, version, controls, question, planned.bypass, deadline_s)
+
+    def _mode_of(self, principal: Principal) -> Mode:
+        """The deployment's mode, unless the key's is narrower."""
+        return min(self._policy.mode, principal.cache_mode, key=MODES.index)
 
     def _question(self, planned: Plan, controls: Controls) -> Question:
         return Question(
@@ -276,6 +299,14 @@ class Pipeline:
         """The caller who started a shared call may be gone by now; what it led to still belongs into its trace."""
         if timeline.is_recorded:
             self._telemetry.emit_late(timeline)
+
+
+def _split(raw: bytes) -> tuple[Body, ApiError | None]:
+    """The body, or an empty one and why it cannot be read: such a request counts against the limits too."""
+    try:
+        return split(raw), None
+    except ApiError as error:
+        return Body({}, {}), error
 
 
 def _key(question: Question) -> Hashable:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from auth import Decision
+from auth import Grant, Refusal
 from backends import Attempt
 from cache import Hit, Miss
 
@@ -60,13 +60,15 @@ def note_authentication(
     timeline.note("auth.authenticate", started, ended, error=error)
 
 
-def note_limit(timeline: Timeline, started: float, ended: float, decision: Decision) -> None:
-    facts = {
-        "echogate.limit.allowed": decision.is_allowed,
-        "echogate.limit.remaining": decision.remaining,
-        "echogate.limit.local": decision.is_local,
+def note_limit(timeline: Timeline, started: float, ended: float, answer: Grant | Refusal) -> None:
+    is_refused = isinstance(answer, Refusal)
+    facts: dict[str, AttributeValue | None] = {
+        "echogate.limit.allowed": not is_refused,
+        "echogate.limit.remaining": answer.requests.remaining if answer.requests else None,
+        "echogate.limit.local": answer.is_local,
+        "echogate.limit.name": answer.limit if isinstance(answer, Refusal) else None,
     }
-    timeline.note("auth.limit", started, ended, facts, error=None if decision.is_allowed else "limited")
+    timeline.note("auth.limit", started, ended, _known(facts), error="limited" if is_refused else None)
 
 
 def note_lookup(timeline: Timeline, started: float, ended: float, outcome: Hit | Miss) -> None:

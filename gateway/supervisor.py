@@ -19,7 +19,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import structlog
 from prometheus_client import CollectorRegistry
 
-from auth import RequestLimit, StoreKeys
+from auth import Limits, StoreDirectory
 
 from . import logs, metrics_table
 from .admin import AdminContext, create_app
@@ -185,8 +185,8 @@ class Supervisor:
             return change_id, await self._fleet.apply(change_id, record) if self._fleet is not None else []
 
         context = AdminContext(
-            keys=StoreKeys(store),
-            default_limit=RequestLimit(rate_per_s=limits.rate_per_s, burst=limits.burst),
+            directory=StoreDirectory(store),
+            default_limits=Limits(requests_per_s=limits.rate_per_s, burst=limits.burst),
             admin_key=lambda: self._admin_key,
             publish=announce,
             metrics=self._metrics,

@@ -22,7 +22,7 @@ from typing import Any
 import httpx
 import uvicorn
 
-from auth import RequestLimit, StoreKeys, mint
+from auth import KeyRef, Limits, Policy, StoreDirectory, disabled, mint
 from gateway.app import DataPlane, open_gateway
 from gateway.control import ControlRecord
 from gateway.runtime import Runtime
@@ -39,18 +39,34 @@ class RunningGateway:
     client: httpx.AsyncClient
     base_url: str
     key: str
-    keys: StoreKeys
+    directory: StoreDirectory
     _controls: list[Any] = field(default_factory=list)
 
     async def new_key(
-        self, tenant: str = "acme", service: str = "web", *, rate_per_s: float = 10_000, burst: int = 10_000
+        self,
+        tenant: str = "acme",
+        service: str = "web",
+        *,
+        rate_per_s: float = 5_000,
+        burst: int = 100_000,
+        limits: Limits | None = None,
+        policy: Policy | None = None,
     ) -> str:
-        limit = RequestLimit(rate_per_s, burst)
         record, secret = mint(
-            tenant=tenant, service=service, name="test", limit=limit, created_at_s=time.time()
+            tenant=tenant,
+            service=service,
+            name="test",
+            limits=limits or Limits(requests_per_s=rate_per_s, burst=burst),
+            policy=policy or Policy(),
+            created_at_s=time.time(),
         )
-        await self.keys.put(record)
+        await self.directory.add(record)
         return secret
+
+    async def disable(self, key: str) -> None:
+        await self.directory.change(
+            KeyRef(key.split("-")[1]), lambda record: disabled(record, at_s=time.time())
+        )
 
     def control(self, record: ControlRecord) -> None:
         for callback in self._controls:
@@ -168,7 +184,7 @@ async def running_gateway(
             httpx.AsyncClient(base_url=base_url, timeout=30, trust_env=False)
         )
         admin = await stack.enter_async_context(StoreClient.open(valkey.url, deadline_s=5, name="test"))
-        gateway = RunningGateway(plane, valkey, client, base_url, "", StoreKeys(admin), controls)
+        gateway = RunningGateway(plane, valkey, client, base_url, "", StoreDirectory(admin), controls)
         gateway.key = await gateway.new_key()
         yield gateway
 

@@ -14,7 +14,7 @@ from fastapi.openapi.docs import get_swagger_ui_html
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse
 
-from auth import KeyStore, RequestLimit
+from auth import Directory, Limits
 
 from ..bootstrap import AdminKey
 from ..control import ControlRecord
@@ -30,8 +30,8 @@ from .keys import keys_router
 class AdminContext:
     """What the plane works on. Callables, because the plane is up before all of it is there."""
 
-    keys: KeyStore
-    default_limit: RequestLimit
+    directory: Directory
+    default_limits: Limits
     admin_key: Callable[[], AdminKey | None]  # None: not known yet
     publish: Callable[[ControlRecord], Awaitable[tuple[str, list[int]]]]
     metrics: Callable[[], Awaitable[Snapshot]]

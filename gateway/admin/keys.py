@@ -5,15 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Depends, Header
 
-from auth import KeysUnavailable, mint
+from auth import KeyRef, KeysUnavailable, NoSuchRecord, disabled, mint
 
 from ..control import KeyChanged
 from ..errors import NO_RETRY, InvalidRequest, NotFound, Unauthorized, Unavailable
-from .model import Change, Error, Key, KeyList, KeyRequest, NewKey, RevokedKey, limit_of
+from .model import Change, Error, Key, KeyList, KeyRequest, NewKey, RevokedKey, limits_of
 
 if TYPE_CHECKING:
     from .app import AdminContext
@@ -48,36 +49,37 @@ def keys_router(context: AdminContext) -> APIRouter:
     @router.post("", status_code=201)
     async def create(asked: KeyRequest) -> NewKey:
         """Make a key. Its secret is in this answer and nowhere else."""
-        limit = limit_of(asked.limit, context.default_limit)
         try:
             record, secret = mint(
                 tenant=asked.tenant,
                 service=asked.service,
                 name=asked.name,
-                limit=limit,
+                limits=limits_of(asked.limit, context.default_limits),
                 created_at_s=time.time(),
             )
         except ValueError as error:
             raise InvalidRequest(str(error)) from error
         with _store_trouble():
-            await context.keys.put(record)
+            await context.directory.add(record)
         return NewKey.with_secret(record, secret)
 
     @router.get("")
     async def show() -> KeyList:
         """All keys, newest first, revoked ones too. Secrets are not kept, so not shown."""
         with _store_trouble():
-            return KeyList(data=[Key.of(record) for record in await context.keys.list()])
+            page = await context.directory.keys(limit=1000)
+        return KeyList(data=[Key.of(record) for record in page.records])
 
     @router.delete("/{key_id}", responses={404: {"model": Error}})
     async def revoke(key_id: str) -> RevokedKey:
         """Revoke a key. Answers once this host's workers refuse it; repeating it does no harm."""
         with _store_trouble():
-            record = await context.keys.revoke(key_id, at_s=time.time())
-            if record is None:
-                raise NotFound(f"There is no key with the id {key_id!r}.", param="key_id")
+            try:
+                written = await context.directory.change(KeyRef(key_id), partial(disabled, at_s=time.time()))
+            except NoSuchRecord as error:
+                raise NotFound(f"There is no key with the id {key_id!r}.", param="key_id") from error
             change_id, late = await context.publish(KeyChanged(key_id))
-        return RevokedKey.with_change(record, Change(id=change_id, not_acknowledged_by=late))
+        return RevokedKey.with_change(written.record, Change(id=change_id, not_acknowledged_by=late))
 
     return router
 

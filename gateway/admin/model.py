@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from auth import KeyRecord, RequestLimit
+from auth import KeyRecord, Limits
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 
@@ -35,7 +36,7 @@ class Key(BaseModel):
     tenant: str
     service: str
     name: str
-    limit: Limit
+    limit: Limit | None
     created_at: datetime
     revoked_at: datetime | None = None
 
@@ -83,8 +84,8 @@ class Error(BaseModel):
     error: ErrorBody
 
 
-def limit_of(asked: Limit | None, default: RequestLimit) -> RequestLimit:
-    return default if asked is None else RequestLimit(rate_per_s=asked.rate_per_s, burst=asked.burst)
+def limits_of(asked: Limit | None, default: Limits) -> Limits:
+    return default if asked is None else Limits(requests_per_s=asked.rate_per_s, burst=asked.burst)
 
 
 def _fields(record: KeyRecord) -> dict[str, Any]:
@@ -93,7 +94,13 @@ def _fields(record: KeyRecord) -> dict[str, Any]:
         "tenant": record.tenant,
         "service": record.service,
         "name": record.name,
-        "limit": Limit(rate_per_s=record.limit.rate_per_s, burst=record.limit.burst),
+        "limit": _limit(record.limits),
         "created_at": datetime.fromtimestamp(record.created_at_s, UTC),
-        "revoked_at": datetime.fromtimestamp(record.revoked_at_s, UTC) if record.revoked_at_s else None,
+        "revoked_at": datetime.fromtimestamp(record.disabled_at_s, UTC) if record.disabled_at_s else None,
     }
+
+
+def _limit(limits: Limits) -> Limit | None:
+    if limits.requests_per_s is None:
+        return None
+    return Limit(rate_per_s=limits.requests_per_s, burst=limits.burst or math.ceil(limits.requests_per_s))

@@ -11,7 +11,7 @@ from auth import Authenticator, AuthError
 from backends import Pools
 
 from .. import spans
-from ..errors import NO_RETRY, NotFound, from_auth
+from ..errors import from_auth, missing_scope, unknown_model
 from ..timeline import Timeline
 from .wire import Reply, Request
 
@@ -43,19 +43,16 @@ class Models:
         )
         spans.note_authentication(timeline, started, time.monotonic())
         name = unquote(request.path.removeprefix(PREFIX).strip("/"))
-        models = self._pools.models()
+        if not principal.has_scope("models"):
+            raise missing_scope("models")
+        models = [model for model in self._pools.models() if principal.may_use(model)]
         if not name:
             listing = {"object": "list", "data": [self._described(model) for model in models]}
             await reply.whole(200, msgspec.json.encode(listing))
         elif name in models:
             await reply.whole(200, msgspec.json.encode(self._described(name)))
         else:
-            raise NotFound(
-                f"The model {name[:128]!r} does not exist here.",
-                code="model_not_found",
-                param="model",
-                headers=NO_RETRY,
-            )
+            raise unknown_model(name)
 
     def _described(self, model: str) -> dict[str, str | int]:
         return {"id": model, "object": "model", "created": self._created, "owned_by": "echogate"}

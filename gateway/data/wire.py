@@ -129,6 +129,7 @@ class Reply:
         self.first_byte_s: float | None = None
         self.is_stream = False
         self.is_ended = False
+        self.sent_events = 0
 
     def add(self, name: str, value: str | float) -> None:
         self.headers.append((name.encode(), str(value).encode("latin-1", "replace")))
@@ -157,8 +158,10 @@ class Reply:
 
     async def events(self, data: Iterable[bytes]) -> None:
         """Server-sent events, as many as there are, in one write."""
-        block = b"".join([encode(event) for event in data])
-        if block:
+        encoded = [encode(event) for event in data]
+        if encoded:
+            self.sent_events += len(encoded)
+            block = b"".join(encoded)
             await self._send({"type": "http.response.body", "body": block, "more_body": True})
 
     async def end(self, last: Iterable[bytes] = ()) -> None:

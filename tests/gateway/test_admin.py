@@ -11,8 +11,8 @@ import httpx
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from auth import RequestLimit
-from auth.testing import MemoryKeys
+from auth import Limits
+from auth.testing import MemoryDirectory
 from gateway.admin import AdminContext, create_app
 from gateway.bootstrap import AdminKey
 from gateway.control import ControlRecord
@@ -28,7 +28,7 @@ HEADERS = {"authorization": f"Bearer {ADMIN}"}
 class Plane:
     """What the supervisor would be behind the API."""
 
-    keys: MemoryKeys = field(default_factory=MemoryKeys)
+    directory: MemoryDirectory = field(default_factory=MemoryDirectory)
     admin_key: AdminKey | None = field(
         default_factory=lambda: AdminKey(hashlib.sha256(ADMIN.encode()).digest())
     )
@@ -56,8 +56,8 @@ def plane() -> Plane:
 async def api(plane: Plane) -> AsyncIterator[httpx.AsyncClient]:
     app = create_app(
         AdminContext(
-            keys=plane.keys,
-            default_limit=RequestLimit(rate_per_s=100, burst=500),
+            directory=plane.directory,
+            default_limits=Limits(requests_per_s=100, burst=500),
             admin_key=lambda: plane.admin_key,
             publish=plane.publish,
             metrics=plane.metrics,
@@ -141,7 +141,7 @@ async def test_without_an_admin_key_nothing_opens(api: httpx.AsyncClient, plane:
 
 
 async def test_a_store_that_is_away_is_a_503(api: httpx.AsyncClient, plane: Plane) -> None:
-    plane.keys.is_down = True
+    plane.directory.is_down = True
     for reply in (await api.get("/admin/keys"), await api.post("/admin/keys", json={"tenant": "t"})):
         assert (reply.status_code, reply.json()["error"]["code"]) == (503, "store_unavailable")
 

@@ -9,23 +9,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auth import Principal, RequestLimit
+from auth import Principal
 from backends import Version
 from gateway.body import split
 from gateway.controls import Controls, read_controls
-from gateway.eligibility import FIELDS, Asker, Kind, Plan, plan
+from gateway.eligibility import FIELDS, Kind, Plan, plan
 from gateway.errors import InvalidRequest
 
-ASKER = Asker(Principal(key_id="k1", tenant="acme", service="web", limit=RequestLimit()), "tenant")
+ASKER = Principal(key_id="k1", tenant="acme", service="web")
 VERSION = Version("m1", "r1")
 DEFAULT = Controls()
 BASE = {"model": "m1", "messages": [{"role": "user", "content": "What is a kettle for?"}], "temperature": 0}
 
 
 def planned(
-    body: object, *, asker: Asker = ASKER, version: Version = VERSION, controls: Controls = DEFAULT
+    body: object, *, asker: Principal = ASKER, version: Version = VERSION, controls: Controls = DEFAULT
 ) -> Plan:
-    return plan(split(json.dumps(body).encode()).values, asker=asker, version=version, controls=controls)
+    return plan(split(json.dumps(body).encode()).values, principal=asker, version=version, controls=controls)
 
 
 def same(one: Plan, other: Plan) -> bool:
@@ -104,21 +104,30 @@ def test_a_side_effect_is_never_cached(field):
 
 
 def test_the_same_text_under_two_tenants_never_shares():
-    other = replace(ASKER, principal=replace(ASKER.principal, tenant="umbrella"))
+    other = replace(ASKER, tenant="umbrella")
     assert not same(planned(BASE), planned(BASE, asker=other))
 
 
 def test_two_keys_and_services_of_one_tenant_share_unless_the_scope_is_narrower():
-    other = Asker(Principal(key_id="k2", tenant="acme", service="app", limit=RequestLimit()), "tenant")
+    other = Principal(key_id="k2", tenant="acme", service="app")
     assert same(planned(BASE), planned(BASE, asker=other))
-    narrow = [replace(asker, scope="service") for asker in (ASKER, other)]
+    narrow = [replace(asker, cache_scope="service") for asker in (ASKER, other)]
     assert not same(*(planned(BASE, asker=asker) for asker in narrow))
 
 
 def test_users_are_told_apart_where_the_scope_is_the_user():
-    asker = replace(ASKER, scope="user")
+    asker = replace(ASKER, cache_scope="user")
     one, other = (planned(BASE | {"user": name}, asker=asker) for name in ("ann", "bo"))
     assert not same(one, other)
+
+
+def test_tenants_share_only_where_both_opted_in_and_neither_is_narrower():
+    askers = [replace(ASKER, tenant=tenant, shared_pool=True) for tenant in ("acme", "umbrella")]
+    one, other = (planned(BASE, asker=asker) for asker in askers)
+    assert same(one, other)
+    assert one.namespace == other.namespace
+    assert not same(one, planned(BASE, asker=replace(askers[1], shared_pool=False)))
+    assert not same(one, planned(BASE, asker=replace(askers[1], cache_scope="service")))
 
 
 def test_model_revision_and_namespace_never_merge():

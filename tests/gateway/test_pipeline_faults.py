@@ -365,7 +365,7 @@ async def test_a_revoked_key_is_forgotten_at_the_nudge():
         key = await gateway.new_key()
         assert (await gateway.chat(key=key)).status_code == 200
         key_id = key.split("-")[1]
-        await gateway.keys.revoke(key_id, at_s=time.time())
+        await gateway.disable(key)
         gateway.control(KeyChanged(key_id))
         assert (await gateway.chat(key=key)).status_code == 401
 

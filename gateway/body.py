@@ -12,21 +12,24 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from json.decoder import JSONDecodeError, JSONDecoder
 from typing import Any, NoReturn
+
+import msgspec
 
 from .errors import InvalidRequest
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 _skip_space = re.compile(r"[ \t\n\r]*").match
+# What stands between two values of an object, as far as one look tells: a plain name with its colon, and what follows.
+_plain_name = re.compile(r'"([^"\\\x00-\x1f]*)"[ \t\n\r]*:[ \t\n\r]*').match
+_after_value = re.compile(r"[ \t\n\r]*([,}])[ \t\n\r]*").match
 # An escaped surrogate, perhaps alone: only then is the slower check worth its time.
 _surrogate_escape = re.compile(r"\\u[dD][89a-fA-F]").search
 
 
-@dataclass(frozen=True, slots=True)
-class Body:
+class Body(msgspec.Struct, frozen=True):
     """The top-level members of a JSON object, in the order they were sent."""
 
     slices: dict[str, str]
@@ -65,7 +68,7 @@ def split(raw: bytes) -> Body:
 
 def canonical(value: Json) -> str:
     """Canonical JSON: sorted keys, no spaces, shortest numbers (the parser has made 1.0 and 1e0 into 1)."""
-    return _encode(value)
+    return _encode(value).decode()
 
 
 def _split_object(text: str) -> Body:
@@ -79,24 +82,30 @@ def _split_object(text: str) -> Body:
         _require_end(text, at + 1)
         return Body(slices, values)
     while True:
-        if text[at : at + 1] != '"':
-            raise JSONDecodeError("expected a property name in double quotes", text, at)
-        name, at = _scan(text, at)
+        plain = _plain_name(text, at)
+        name, start = (plain[1], plain.end()) if plain else _escaped_name(text, at)
         if name in slices:
             raise _duplicate(name)
-        at = _after_space(text, at)
-        if text[at : at + 1] != ":":
-            raise JSONDecodeError("expected ':'", text, at)
-        start = _after_space(text, at + 1)
         value, end = _scan(text, start)
         slices[name], values[name] = text[start:end], value
-        at = _after_space(text, end)
-        if text[at : at + 1] == "}":
-            _require_end(text, at + 1)
+        after = _after_value(text, end)
+        if after is None:
+            raise JSONDecodeError("expected ',' or '}'", text, _after_space(text, end))
+        at = after.end()
+        if after[1] == "}":
+            _require_end(text, at)
             return Body(slices, values)
-        if text[at : at + 1] != ",":
-            raise JSONDecodeError("expected ',' or '}'", text, at)
-        at = _after_space(text, at + 1)
+
+
+def _escaped_name(text: str, at: int) -> tuple[str, int]:
+    """A name that has to be read by the scanner (or is none at all), and where its value begins."""
+    if text[at : at + 1] != '"':
+        raise JSONDecodeError("expected a property name in double quotes", text, at)
+    name, at = _scan(text, at)
+    at = _after_space(text, at)
+    if text[at : at + 1] != ":":
+        raise JSONDecodeError("expected ':'", text, at)
+    return name, _after_space(text, at + 1)
 
 
 def _after_space(text: str, at: int) -> int:
@@ -139,7 +148,7 @@ def _no_constant(name: str) -> NoReturn:
 
 def _refuse_lone_surrogates(body: Body) -> None:
     try:
-        canonical(body.values).encode()
+        canonical(body.values)
     except UnicodeEncodeError as error:
         raise InvalidRequest(
             "The body has half of a surrogate pair (an unpaired \\ud800–\\udfff escape)."
@@ -149,6 +158,4 @@ def _refuse_lone_surrogates(body: Body) -> None:
 _decoder = JSONDecoder(object_pairs_hook=_unique, parse_float=_number, parse_constant=_no_constant)
 # The decoder's own scanner also tells where a value ends.
 _scan: Callable[[str, int], tuple[Any, int]] = _decoder.scan_once  # type: ignore[attr-defined] # not in the stubs
-_encode = json.JSONEncoder(
-    sort_keys=True, ensure_ascii=False, separators=(",", ":"), check_circular=False
-).encode
+_encode = msgspec.json.Encoder(order="sorted").encode

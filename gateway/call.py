@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from backends import Version
 from cache import Question
@@ -12,8 +12,7 @@ from .controls import Controls
 from .errors import InvalidRequest
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
+class Wish(msgspec.Struct, frozen=True):
     """How the answer is to travel."""
 
     model: str
@@ -21,8 +20,7 @@ class Wish:
     include_usage: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """A chat request, understood. `question` is None where the cache is bypassed, for the reason `bypass`.
 
     `deadline_s` is a moment on `time.monotonic()`.

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Literal
+
+import msgspec
+from msgspec.structs import replace
 
 from .body import Json
 from .errors import InvalidRequest
@@ -20,8 +22,7 @@ MODES: tuple[Mode, ...] = ("off", "exact", "semantic")
 _namespace = re.compile(r"[a-z0-9._-]{1,64}").fullmatch
 
 
-@dataclass(frozen=True, slots=True)
-class Controls:
+class Controls(msgspec.Struct, frozen=True):
     """`reads` and `stores` follow HTTP: no-cache means do not read but do store, no-store means neither."""
 
     mode: Mode = "semantic"

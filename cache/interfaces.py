@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Generator, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
-from .model import Entry, Partition, Question, Ticket, Vector
+from .model import Entry, Partition, Question, Ticket, Value, Vector
 
 Argument = bytes | str | int | float
 
@@ -75,8 +74,7 @@ class VectorIndex(Protocol):
     def __len__(self) -> int: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Value, frozen=True):
     """What one exact look-up read: the entry if there is a valid one, and the namespace's epoch."""
 
     entry: Entry | None

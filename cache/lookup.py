@@ -7,8 +7,10 @@ other store commands of that moment.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
+
+from msgspec.structs import replace
 
 from .acceptance import Policy, read
 from .embed import Embedded, EmbedQueue, NoEmbedder

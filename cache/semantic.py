@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from . import identity
 from .acceptance import Policy
@@ -148,4 +149,7 @@ class SemanticCache:
         return identity.entry_id(self._secret, question.partition, question.text)
 
     def _space(self, question: Question) -> bytes:
+        """Empty, which is no space's name, where the text is only matched exactly: it takes three digests."""
+        if question.skip_semantic or self._parts.embed.skip_reason:
+            return b""
         return identity.space(self._secret, question.partition, self._parts.embed.fingerprint)

@@ -7,8 +7,9 @@ an unknown parameter never merges two requests.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+import msgspec
 
 from auth import Principal
 from backends import Version
@@ -81,8 +82,15 @@ FIELDS: dict[str, Kind] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Fuzzy:
+_SIDE_EFFECTS = tuple(name for name, kind in FIELDS.items() if kind is Kind.SIDE_EFFECT)
+# All but ANSWER, so that what is not listed is in; messages and model stand in the material in a form of their own.
+_NOT_IN_FIELDS = frozenset(name for name, kind in FIELDS.items() if kind is not Kind.ANSWER) | {
+    "messages",
+    "model",
+}
+
+
+class Fuzzy(msgspec.Struct, frozen=True):
     """The last user text and where it stands: the one part of a request that may be matched by meaning."""
 
     text: str
@@ -90,8 +98,7 @@ class Fuzzy:
     skip: str | None  # why it must not be, if so
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True):
     """What the pipeline does with a request. `bypass` (a reason) means: neither read nor store nor share."""
 
     bypass: str | None = None
@@ -126,7 +133,7 @@ def plan(values: dict[str, Json], *, principal: Principal, version: Version, con
             "namespace": controls.namespace,
             "model": version.model,
             "revision": version.revision,
-            "fields": {name: value for name, value in values.items() if _is_answer(name)},
+            "fields": {name: value for name, value in values.items() if name not in _NOT_IN_FIELDS},
             "messages": skeleton,
             "fuzzy": fuzzy.place,
         }
@@ -139,14 +146,9 @@ def plan(values: dict[str, Json], *, principal: Principal, version: Version, con
     )
 
 
-def _is_answer(name: str) -> bool:
-    # messages and model stand in the material in a form of their own
-    return FIELDS.get(name, Kind.ANSWER) is Kind.ANSWER and name not in ("messages", "model")
-
-
 def _side_effect(values: dict[str, Json]) -> str | None:
-    for name, kind in FIELDS.items():
-        if kind is Kind.SIDE_EFFECT and values.get(name) not in (None, False):
+    for name in _SIDE_EFFECTS:
+        if values.get(name) not in (None, False):
             return f"side-effect-{name.replace('_', '-')}"
     return None
 

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from auth import Authenticator, AuthError, Principal
 from backends import Attempt, BackendError, Pools, UnknownModel, UpstreamRequest

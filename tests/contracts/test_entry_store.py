@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import gc
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
+from msgspec.structs import replace
 
 from cache import Answer, EntryStore, Question, RedisEntries, StoreUnavailable
 from cache.testing import MemoryEntries

@@ -78,29 +78,12 @@ class AuditLog:
         async with self._turn:  # against others the script decides; among ourselves there need be no race
             for _ in range(_RACES):
                 link = self._chain.next(self._signed_end(), body)
-                end = _encoded(self._chain.sign(Head(link.number, link.code), at_s=record.at_s))
-                is_checkpoint = link.number % self._checkpoint_every == 0
-                present = await self._answer(
-                    self._store.script(
-                        _APPEND,
-                        keys=(_RECORDS, _END, _CHECKPOINTS),
-                        args=(
-                            self._end,
-                            end,
-                            link.number,
-                            _FORMAT,
-                            link.body,
-                            link.before,
-                            link.code,
-                            f"{max(0, link.number - self._keep) + 1}-0" if is_checkpoint else "",
-                            _MOST_CHECKPOINTS,
-                        ),
-                        deadline=self._deadline(),
-                    )
-                )
+                head = Head(link.number, link.code)
+                end = _encoded(self._chain.sign(head, at_s=record.at_s))
+                present = await self._append(link, end)
                 if present is None:
                     self._end = end
-                    self._see(Head(link.number, link.code))
+                    self._see(head)
                     return AuditEntry(link.number, _record(link))
                 self._end = present
         raise AuditUnavailable("Others append to the audit log all the time.")
@@ -144,6 +127,21 @@ class AuditLog:
         return end.head
 
     # --- the store
+
+    async def _append(self, link: Link, end: bytes) -> bytes | None:
+        """None, or how the log ends otherwise than we thought."""
+        is_checkpoint = link.number % self._checkpoint_every == 0
+        oldest = f"{max(0, link.number - self._keep) + 1}-0" if is_checkpoint else ""
+        known = (self._end, end, link.number, _FORMAT, link.body, link.before, link.code)
+        reply: bytes | None = await self._answer(
+            self._store.script(
+                _APPEND,
+                keys=(_RECORDS, _END, _CHECKPOINTS),
+                args=(*known, oldest, _MOST_CHECKPOINTS),
+                deadline=self._deadline(),
+            )
+        )
+        return reply
 
     async def _links_after(self, number: int) -> AsyncIterator[Link]:
         while links := await self._links(number, _CHUNK):

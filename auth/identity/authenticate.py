@@ -32,11 +32,12 @@ class Keys(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A key as last read; no lineage: there is none. `fresh_until_s` is when to ask again, `stale_until_s` when
-    to stop trusting it."""
+    """A key as last read, and what follows from it; no lineage: there is no such key. `fresh_until_s` is when to
+    ask again, `stale_until_s` when to stop trusting it."""
 
     lineage: Lineage | None
     principal: Principal | None
+    disabled: str | None
     fresh_until_s: float
     stale_until_s: float
 
@@ -115,8 +116,8 @@ class Authenticator:
         match = matching(presented, lineage.key if lineage is not None else None)
         if lineage is None or principal is None or match is None:
             raise InvalidKey("This key does not exist, or its secret is another one.")
-        if (level := disabled_level(lineage)) is not None:
-            raise DisabledKey(f"This {level} is disabled. Ask whoever gave you the key.")
+        if known.disabled is not None:
+            raise DisabledKey(f"This {known.disabled} is disabled. Ask whoever gave you the key.")
         now_s = self._wall()
         if lineage.key.expires_at_s is not None and now_s >= lineage.key.expires_at_s:
             raise ExpiredKey("This key has expired. Ask whoever gave it to you for another one.")
@@ -166,12 +167,14 @@ class Authenticator:
         return answer
 
     def _judged(self, lineage: Lineage | None, *, asked_s: float) -> _Known:
-        principal = None
+        principal = disabled = None
         if lineage is not None:
             principal = principal_of(lineage, rights=self._rights, now_s=self._wall())
+            disabled = disabled_level(lineage)
         return _Known(
             lineage=lineage,
             principal=principal,
+            disabled=disabled,
             fresh_until_s=asked_s + self._fresh_s,
             stale_until_s=asked_s + self._stale_s,
         )

@@ -1,4 +1,5 @@
-"""When a change of the directory is said to be safe, and that one that was not survives a failover nonetheless."""
+"""The directory and the audit log on stores of several servers: when a change is said to be safe, and that one that was
+not survives a failover nonetheless."""
 
 from __future__ import annotations
 
@@ -13,9 +14,12 @@ from typing import Any
 import pytest
 
 from auth import (
+    AuditLog,
+    AuditRecord,
     Authenticator,
     DisabledKey,
     KeyRef,
+    Page,
     Ref,
     StoreDirectory,
     TenantRef,
@@ -24,7 +28,7 @@ from auth import (
 )
 from gateway.store import StoreClient
 from tests.auth.asking import minted
-from tests.clusters import GroupServer, running_sentinels, until
+from tests.clusters import GroupServer, running_cluster, running_sentinels, until
 from tests.valkey import eventually
 
 
@@ -93,3 +97,27 @@ async def test_key_disabled_just_before_the_master_died_stays_disabled() -> None
             assert told == [KeyRef(record.key_id)]
             with pytest.raises(DisabledKey):
                 await Authenticator(directory).authenticate(headers)
+
+
+@pytest.mark.full
+async def test_directory_and_audit_log_work_on_a_cluster() -> None:
+    with running_cluster() as cluster:
+        async with StoreClient.open(cluster.url, deadline_s=2) as store:
+            directory, log = StoreDirectory(store), AuditLog(store, key=bytes(32), checkpoint_every=2)
+            record, headers = minted()
+
+            assert (await directory.add(record)).is_replicated
+            assert (await Authenticator(directory).authenticate(headers)).key_id == record.key_id
+            written = await directory.change(KeyRef(record.key_id), lambda it: disabled(it, at_s=1.0))
+            assert written.is_replicated
+            await directory.note_use({record.key_id: 1_000.0})
+            assert await directory.keys(tenant="acme") == Page(
+                (replace(record, disabled_at_s=1.0, last_used_at_s=1_000.0),), None
+            )
+            for number in range(5):
+                await log.append(
+                    AuditRecord(
+                        at_s=float(number), actor="ops", role="admin", action="x", target="y", outcome="ok"
+                    )
+                )
+            assert (await log.verify(from_checkpoint=False)).is_intact

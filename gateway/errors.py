@@ -9,7 +9,7 @@ ApiError                 status, type, code
 ├── TooLarge             413 request_too_large
 ├── RateLimited          429 rate_limit_exceeded
 ├── UpstreamError        502 upstream_error
-├── Unavailable          503 auth_unavailable, no_backend, draining
+├── Unavailable          503 auth_unavailable, limits_unavailable, no_backend
 └── TimedOut             504 upstream_timeout, cache_miss
 """
 
@@ -23,7 +23,7 @@ from collections.abc import Mapping
 import msgspec
 
 from auth import AuthError, KeysUnavailable, LimitsUnavailable, Refusal
-from backends import BackendError, NoBackend, UpstreamTimeout
+from backends import BackendError, NoBackend, UpstreamFailed, UpstreamTimeout
 
 # The official SDKs retry 408, 409, 429 and all of 5xx twice. Where that cannot help, we say so.
 NO_RETRY = {"x-should-retry": "false"}
@@ -129,6 +129,8 @@ def from_backend(error: BackendError) -> ApiError:
     # The pool has tried twice already; three more rounds by the SDK would only multiply the load.
     if isinstance(error, UpstreamTimeout):
         return TimedOut("The model server did not answer in time.", headers=NO_RETRY)
+    if isinstance(error, UpstreamFailed) and error.reason == "connect":
+        return UpstreamError("No model server of this pool could be reached.", headers=NO_RETRY)
     return UpstreamError("The model server broke off before it had answered.", headers=NO_RETRY)
 
 

@@ -177,7 +177,7 @@ def _not_found(path: str) -> NotFound:
 async def _other_method(request: Request, reply: Reply, allowed: tuple[str, ...]) -> None:
     reply.add("allow", ", ".join((*allowed, "OPTIONS")))
     if request.method == "OPTIONS":
-        await reply.whole(204, b"")
+        await reply.empty()
     else:
         await reply.fail(
             MethodNotAllowed(

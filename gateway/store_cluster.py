@@ -34,6 +34,7 @@ class Cluster:
         self._name = name
         self._loop = asyncio.get_running_loop()
         self._nodes: dict[Endpoint, Node] = {}
+        self._leaving: set[Node] = set()  # no longer of the layout, not yet closed
         self._slots: list[Node | None] = [None] * SLOTS
         self._replicas: frozenset[Endpoint] = frozenset()
         self._doubt = asyncio.Event()
@@ -147,12 +148,14 @@ class Cluster:
     async def _lay_out(self, layout: Layout) -> None:
         masters = dict.fromkeys(endpoint for endpoint in layout.masters if endpoint is not None)
         new = [self._make_node(endpoint) for endpoint in masters if endpoint not in self._nodes]
-        gone = [self._nodes.pop(endpoint) for endpoint in list(self._nodes) if endpoint not in masters]
+        gone = [endpoint for endpoint in self._nodes if endpoint not in masters]
+        self._leaving.update(self._nodes.pop(endpoint) for endpoint in gone)
         self._slots = [None if endpoint is None else self._nodes[endpoint] for endpoint in layout.masters]
         self._replicas = layout.replicas
         self._trouble = layout.trouble
-        for node in gone:
+        for node in list(self._leaving):
             await node.aclose()
+            self._leaving.remove(node)
             self._past_timeouts += node.timeouts
             self._past_failures += node.failures
         for node in new:
@@ -187,7 +190,7 @@ class Cluster:
         for task in self._splits:
             task.cancel()
         self._trouble = "closed"
-        for node in self._nodes.values():
+        for node in (*self._nodes.values(), *self._leaving):
             await node.aclose()
 
 

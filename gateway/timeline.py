@@ -138,6 +138,8 @@ class Timeline:
     def outcome(self) -> Literal["ok", "client_error", "client_closed", "error"]:
         if self.status == 499:
             return "client_closed"
+        if self.error_type == "cache_miss":
+            return "client_error"  # the caller had asked to be told so, by only-if-cached
         if self.status >= 500 or (self.error_type is not None and self.status < 400):
             return "error"  # the second: an error frame in a stream that began with 200
         return "client_error" if self.status >= 400 else "ok"

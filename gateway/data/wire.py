@@ -136,14 +136,17 @@ class Reply:
 
     async def whole(self, status: int, body: bytes, *, content_type: bytes = b"application/json") -> None:
         self.status, self.is_ended = status, True
-        headers = [
-            (b"content-type", content_type),
-            (b"content-length", str(len(body)).encode()),
-            *self.headers,
-        ]
+        length = str(len(body)).encode()
+        headers = [(b"content-type", content_type), (b"content-length", length), *self.headers]
         self.first_byte_s = time.monotonic()
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
         await self._send({"type": "http.response.body", "body": b"" if self._is_head else body})
+
+    async def empty(self) -> None:
+        """204."""
+        self.status, self.is_ended = 204, True
+        await self._send({"type": "http.response.start", "status": 204, "headers": self.headers})
+        await self._send({"type": "http.response.body", "body": b""})
 
     async def start_stream(self) -> None:
         self.status, self.is_stream = 200, True

@@ -8,21 +8,12 @@ import httpx
 import pytest
 
 from auth import Budget, Limits, Policy
-from tests.running import RunningGateway, running_gateway
+from tests.running import running_gateway
 from tests.scripted import CUT, HANG, ScriptedUpstream, delta
 from tests.valkey import eventually
 
 # The scripted backend counts 7 input tokens and one output token a word.
 ANSWER_TOKENS = 7 + 5
-
-
-async def left(gateway: RunningGateway, key: str) -> int:
-    """The tokens left after everything was settled, read off a request that costs none."""
-    await gateway.idle()
-    await gateway.chat("a hit", key=key)
-    await gateway.idle()
-    reply = await gateway.chat("a hit", key=key, max_tokens=0)
-    return int(reply.headers["x-ratelimit-remaining-tokens"])
 
 
 async def test_the_token_trio_is_there_only_where_tokens_are_limited():

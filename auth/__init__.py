@@ -27,10 +27,10 @@ from .identity.keys import mint
 from .identity.last_used import LastUsed
 from .identity.lifecycle import disabled, enabled, rotate, rotated
 from .identity.store_directory import StoreDirectory
-from .identity.store_keys import StoreKeys
 from .identity.transfer import exported, imported
-from .interfaces import Directory, DurableStore, KeyStore, LimitStore
+from .interfaces import Directory, DurableStore
 from .limits.estimate import Estimate, Prices, UsualOutputs, estimate
+from .limits.interfaces import LimitStore
 from .limits.limiter import Limiter
 from .limits.model import (
     DEFAULT_LIMITS,
@@ -50,7 +50,6 @@ from .model import (
     UNLIMITED,
     CacheMode,
     CacheScope,
-    Decision,
     KeyRecord,
     KeyRef,
     KeyWarning,
@@ -62,7 +61,6 @@ from .model import (
     Priority,
     Record,
     Ref,
-    RequestLimit,
     Rights,
     Scope,
     Service,
@@ -90,7 +88,6 @@ __all__ = [
     "CacheMode",
     "CacheScope",
     "ConflictingKeys",
-    "Decision",
     "Directory",
     "DirectoryError",
     "DisabledKey",
@@ -103,7 +100,6 @@ __all__ = [
     "InvalidKey",
     "KeyRecord",
     "KeyRef",
-    "KeyStore",
     "KeyWarning",
     "KeysUnavailable",
     "LastUsed",
@@ -127,14 +123,12 @@ __all__ = [
     "Record",
     "Ref",
     "Refusal",
-    "RequestLimit",
     "Rights",
     "Scope",
     "Service",
     "ServiceRef",
     "StillInUse",
     "StoreDirectory",
-    "StoreKeys",
     "StoreLimits",
     "StorePolicy",
     "Tenant",

@@ -1,4 +1,4 @@
-"""Where auth meets the outside world: the store of keys and the store of limits.
+"""Where auth meets the outside world: the store of keys (that of limits is in limits/interfaces.py).
 
 Times are `time.monotonic()` seconds. `deadline` is a moment on that clock; an implementation answers or
 raises by then.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from .model import Decision, KeyRecord, Lineage, Page, R, Ref, RequestLimit, Service, Tenant, Written
+from .model import KeyRecord, Lineage, Page, R, Ref, Service, Tenant, Written
 
 Argument = bytes | str | int | float
 
@@ -102,36 +102,4 @@ class Directory(Protocol):
 
     async def note_use(self, used_at_s: Mapping[str, float]) -> None:
         """When keys (by id) were last used, in wall-clock seconds."""
-        ...
-
-
-class KeyStore(Protocol):
-    """Keys for good. Every method raises `KeysUnavailable` if the store cannot answer by its deadline."""
-
-    async def get(self, key_id: str, *, deadline: float | None = None) -> KeyRecord | None: ...
-
-    async def put(self, record: KeyRecord) -> None:
-        """Add or replace. A key that was revoked stays revoked, whatever the record says."""
-        ...
-
-    async def list(self) -> Sequence[KeyRecord]:
-        """All keys, newest first, revoked ones too."""
-        ...
-
-    async def revoke(self, key_id: str, *, at_s: float) -> KeyRecord | None:
-        """Mark the key revoked (wall-clock seconds); None if there is no such key. Idempotent."""
-        ...
-
-
-class LimitStore(Protocol):
-    """Buckets shared by all workers."""
-
-    def take(
-        self, bucket: str, limit: RequestLimit, *, cost: int = 1, deadline: float | None = None
-    ) -> Awaitable[Decision]:
-        """Take `cost` from the bucket, all or nothing, on the store's own clock.
-
-        The command leaves when this is called, not when the result is awaited. Raises OSError when the
-        store cannot answer by the deadline.
-        """
         ...

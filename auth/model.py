@@ -19,14 +19,6 @@ UNLIMITED: Final = Limits()
 SCOPES: Final[frozenset[Scope]] = frozenset(("chat", "embeddings", "models", "feedback"))
 
 
-@dataclass(frozen=True, slots=True)
-class RequestLimit:
-    """Until the gateway speaks of Limits."""
-
-    rate_per_s: float = 100.0
-    burst: int = 500
-
-
 class Priority(IntEnum):
     """Whose requests go first: the lower, the sooner."""
 
@@ -144,20 +136,6 @@ class KeyRecord:
     disabled_at_s: float | None = None
     last_used_at_s: float | None = None
 
-    # Until the gateway speaks of Limits and of disabled keys.
-
-    @property
-    def limit(self) -> RequestLimit:
-        return RequestLimit(self.limits.requests_per_s or 100.0, self.limits.burst or 500)
-
-    @property
-    def revoked_at_s(self) -> float | None:
-        return self.disabled_at_s
-
-    @property
-    def principal(self) -> Principal:
-        return Principal(key_id=self.key_id, tenant=self.tenant, service=self.service, limit=self.limit)
-
 
 Record = Tenant | Service | KeyRecord
 R = TypeVar("R", bound=Record)
@@ -243,17 +221,3 @@ class Principal(Rights):
     service: str
     limits: tuple[LevelLimits, ...] = ()
     warnings: tuple[KeyWarning, ...] = ()
-    limit: RequestLimit = RequestLimit()  # until the limiter reads `limits`
-
-
-# --- until the gateway speaks of Limits, Grant and Refusal
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    is_allowed: bool
-    limit: int
-    remaining: int
-    reset_s: float
-    retry_after_s: float
-    is_local: bool = False

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 from ..limits.model import DEFAULT_LIMITS, Limits
-from ..model import KeyRecord, Policy, RequestLimit
+from ..model import KeyRecord, Policy
 from .rules import check
 
 _ID_ALPHABET = string.ascii_lowercase + string.digits
@@ -40,7 +40,6 @@ def mint(
     policy: Policy = Policy(),  # noqa: B008 - frozen
     metadata: Mapping[str, str] | None = None,
     expires_at_s: float | None = None,
-    limit: RequestLimit | None = None,
 ) -> tuple[KeyRecord, str]:
     """A new key: the record to keep, and the plaintext `eg-<public id>-<secret>` to show once.
 
@@ -48,8 +47,6 @@ def mint(
     """
     key_id = "".join(secrets.choice(_ID_ALPHABET) for _ in range(_ID_LENGTH))
     secret = new_secret()
-    if limit is not None:
-        limits = Limits(requests_per_s=limit.rate_per_s, burst=limit.burst)
     record = KeyRecord(
         key_id=key_id,
         tenant=tenant,

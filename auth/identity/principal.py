@@ -29,7 +29,6 @@ def principal_of(lineage: Lineage, *, rights: Rights, now_s: float) -> Principal
         service=service.name,
         limits=tuple(level for level in levels if level.limits != UNLIMITED),
         warnings=_warnings(key, now_s),
-        limit=key.limit,
     )
 
 

@@ -187,11 +187,12 @@ class Cluster:
         return "; ".join(down) or None
 
     async def aclose(self) -> None:
-        for task in self._splits:
-            task.cancel()
+        """Everything that still waits fails."""
         self._trouble = "closed"
         for node in (*self._nodes.values(), *self._leaving):
             await node.aclose()
+        if self._splits:  # their parts have failed, so they end
+            await asyncio.wait(self._splits)
 
 
 @asynccontextmanager

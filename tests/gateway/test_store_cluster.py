@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -183,6 +184,20 @@ async def test_read_of_streams_without_news_is_empty_when_its_block_ends(
 
     assert reply is None
     assert 0.3 <= time.monotonic() - started < 2
+
+
+async def test_closing_fails_what_waits(cluster: ValkeyCluster) -> None:
+    streams = keys_on_all(cluster, "closing")
+    async with connected(cluster) as store:
+        waiting = [
+            store.execute("XREAD", "BLOCK", 0, "STREAMS", *each, *["0-0"] * len(each), deadline=math.inf)
+            for each in (streams, streams[:1])
+        ]
+        await asyncio.sleep(0)
+
+    for each in waiting:
+        with pytest.raises(ConnectionError):
+            await each
 
 
 # --- servers that move, die, hang

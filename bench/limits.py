@@ -15,9 +15,7 @@ from dataclasses import dataclass
 
 import uvloop
 
-from auth import Budget, Grant, LevelLimits, Limits
-from auth.limits.limiter import Limiter
-from auth.limits.store_limits import StoreLimits
+from auth import Budget, Grant, LevelLimits, Limiter, Limits, StoreLimits
 from gateway.store import StoreClient
 from tests.valkey import running_valkey
 

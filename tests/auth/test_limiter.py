@@ -11,11 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auth import Budget, Grant, LevelLimits, Limits, LimitsUnavailable, Refusal, StorePolicy
+from auth import (
+    Budget,
+    Grant,
+    LevelLimits,
+    Limiter,
+    Limits,
+    LimitsUnavailable,
+    Refusal,
+    StoreLimits,
+    StorePolicy,
+)
 from auth.limits.levels import Ask, Buckets, Taken
-from auth.limits.limiter import Limiter
-from auth.limits.memory import MemoryLimits
-from auth.limits.store_limits import StoreLimits
+from auth.testing import MemoryLimits
 from gateway.store import StoreClient
 from tests.valkey import eventually, running_valkey
 

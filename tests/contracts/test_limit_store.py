@@ -13,11 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from auth import Budget, LevelLimits, Limits
-from auth.limits.interfaces import LimitStore
+from auth import Budget, LevelLimits, Limits, LimitStore, StoreLimits
 from auth.limits.levels import Ask, Buckets, Taken
-from auth.limits.memory import MemoryLimits
-from auth.limits.store_limits import StoreLimits
+from auth.testing import MemoryLimits
 from gateway.store import StoreClient
 from tests.valkey import running_valkey
 

@@ -12,7 +12,7 @@ import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 from oteltap import OtelTapHttpProtobufReceiver, OtelTapHttpProtobufReceiverSettings
 
-from auth import Decision
+from auth import Grant, Meter
 from backends import Attempt, Candidate
 from cache import Answer, Entry, Hit, Miss, Step, Verdict
 from gateway import spans
@@ -81,7 +81,9 @@ async def test_a_miss_has_every_span_of_its_path(start: Start, collector: Collec
     timeline.endpoint, timeline.model, timeline.is_stream = "/v1/chat/completions", "m", True
     now = timeline.started
     spans.note_authentication(timeline, now, now + 0.001)
-    spans.note_limit(timeline, now, now + 0.002, Decision(True, 500, 499, 0.01, 0.0))
+    spans.note_limit(
+        timeline, now, now + 0.002, Grant(requests=Meter(500, 499, 0.01), tokens=None, is_local=False)
+    )
     steps = (
         Step("exact", now, now + 0.003, {"is_hit": False}),
         Step("embed", now + 0.003, now + 0.004),

@@ -1,11 +1,10 @@
-"""What every `Directory` promises, for the real one over Valkey and for the fake."""
+"""What every `Directory` promises of its records, for the real one over Valkey and for the fake."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -13,7 +12,6 @@ import pytest
 from auth import (
     AlreadyThere,
     Directory,
-    KeyRecord,
     KeyRef,
     KeysUnavailable,
     Limits,
@@ -24,48 +22,15 @@ from auth import (
     Service,
     ServiceRef,
     StillInUse,
-    StoreDirectory,
     Tenant,
     TenantRef,
     disabled,
     enabled,
-    mint,
 )
-from auth.testing import MemoryDirectory
-from gateway.store import StoreClient
-from tests.valkey import eventually, running_valkey
+from tests.contracts.directories import DIRECTORIES, Subject, a_key
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """A directory, and how to take it down."""
-
-    directory: Directory
-    take_down: Callable[[], Awaitable[None]]
-
-
-@asynccontextmanager
-async def over_valkey() -> AsyncIterator[Subject]:
-    async with running_valkey() as valkey, StoreClient.open(valkey.url, deadline_s=2) as store:
-
-        async def take_down() -> None:
-            await valkey.kill()
-            await eventually(lambda: not store.is_up)
-
-        yield Subject(StoreDirectory(store), take_down)
-
-
-@asynccontextmanager
-async def in_memory() -> AsyncIterator[Subject]:
-    directory = MemoryDirectory()
-
-    async def take_down() -> None:
-        directory.is_down = True
-
-    yield Subject(directory, take_down)
-
-
-@pytest.fixture(params=[over_valkey, in_memory])
+@pytest.fixture(params=DIRECTORIES)
 async def subject(request: pytest.FixtureRequest) -> AsyncIterator[Subject]:
     async with request.param() as subject:
         yield subject
@@ -74,18 +39,6 @@ async def subject(request: pytest.FixtureRequest) -> AsyncIterator[Subject]:
 @pytest.fixture
 def directory(subject: Subject) -> Directory:
     return subject.directory
-
-
-def a_key(*, tenant: str = "acme", service: str = "web", created_at_s: float = 1_000.0) -> KeyRecord:
-    record, _ = mint(tenant=tenant, service=service, name="Zoë’s key", created_at_s=created_at_s)
-    return record
-
-
-async def some_keys(directory: Directory, *created_at_s: float) -> list[KeyRecord]:
-    records = [a_key(created_at_s=moment) for moment in created_at_s]
-    for record in records:
-        await directory.add(record)
-    return records
 
 
 # --- one record
@@ -246,79 +199,6 @@ async def test_tenant_with_a_similar_name_is_another(directory: Directory, other
 
     assert await directory.services(tenant="acme") == Page((), None)
     await directory.delete(TenantRef("acme"))
-
-
-# --- lists
-
-
-async def test_keys_are_listed_newest_first(directory: Directory) -> None:
-    old, middle, new = await some_keys(directory, 1.0, 2.5, 3.25)
-    await directory.change(KeyRef(middle.key_id), lambda it: disabled(it, at_s=5.0))
-
-    page = await directory.keys()
-
-    assert page == Page((new, replace(middle, disabled_at_s=5.0), old), None)
-
-
-async def test_keys_of_a_tenant_or_of_a_service_are_listed_alone(directory: Directory) -> None:
-    web, jobs, other = a_key(), a_key(service="jobs", created_at_s=2_000.0), a_key(tenant="globex")
-    for key in (web, jobs, other):
-        await directory.add(key)
-
-    assert (await directory.keys(tenant="acme")).records == (jobs, web)
-    assert (await directory.keys(tenant="acme", service="web")).records == (web,)
-    assert (await directory.keys(tenant="none")).records == ()
-    with pytest.raises(ValueError, match="tenant"):
-        await directory.keys(service="web")
-
-
-async def test_tenants_and_services_are_listed_by_name(directory: Directory) -> None:
-    for tenant, service in (("globex", "web"), ("acme", "web"), ("acme", "jobs"), ("acme2", "jobs")):
-        await directory.add(Service(tenant, service, 1.0))
-
-    tenants, services = await directory.tenants(), await directory.services()
-    assert [it.name for it in tenants.records] == ["acme", "acme2", "globex"]
-    names = [("acme", "jobs"), ("acme", "web"), ("acme2", "jobs"), ("globex", "web")]
-    assert [(it.tenant, it.name) for it in services.records] == names
-    assert [it.name for it in (await directory.services(tenant="acme")).records] == ["jobs", "web"]
-
-
-async def test_pages_follow_one_another_whatever_was_deleted(directory: Directory) -> None:
-    records = await some_keys(directory, 5.0, 4.0, 3.0, 2.0, 1.0)
-    first = await directory.keys(limit=2)
-    await directory.delete(KeyRef(records[1].key_id))  # the one where the next page goes on
-    second = await directory.keys(limit=2, after=first.next)
-    third = await directory.keys(limit=2, after=second.next)
-
-    assert [*first.records, *second.records, *third.records] == records
-    assert third.next is None
-
-
-async def test_last_page_says_so_though_it_is_full(directory: Directory) -> None:
-    await some_keys(directory, 1.0, 2.0)
-
-    assert (await directory.keys(limit=2)).next is None
-
-
-async def test_only_what_the_filter_lets_through_counts(directory: Directory) -> None:
-    records = await some_keys(directory, *range(8, 0, -1))
-    even = [record for record in records if record.created_at_s % 2 == 0]
-
-    first = await directory.keys(limit=3, where=lambda it: it.created_at_s % 2 == 0)
-    rest = await directory.keys(limit=3, after=first.next, where=lambda it: it.created_at_s % 2 == 0)
-
-    assert [*first.records, *rest.records] == even
-    assert rest.next is None
-
-
-async def test_page_of_one_tenants_services_stays_with_it(directory: Directory) -> None:
-    for tenant in ("acme", "globex"):
-        for service in ("a", "b", "c"):
-            await directory.add(Service(tenant, service, 1.0))
-
-    page = await directory.services(tenant="globex", after="acme/b")
-
-    assert [(it.tenant, it.name) for it in page.records] == [("globex", name) for name in "abc"]
 
 
 # --- last use

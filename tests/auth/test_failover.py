@@ -252,30 +252,43 @@ class Reapplied:
         return [TenantRef("acme")]
 
 
+class Servers:
+    """Who answers, by and by; `asked` counts how often that was looked up."""
+
+    def __init__(self) -> None:
+        self.present: str | None = "one"
+        self.asked = 0
+
+    def __call__(self) -> str | None:
+        self.asked += 1
+        return self.present
+
+    async def become(self, server: str | None) -> None:
+        """Returns when it must have been noticed, and acted on."""
+        self.present, asked = server, self.asked
+        await eventually(lambda: self.asked > asked + 2)
+
+
 async def test_another_server_is_made_as_strict_once() -> None:
-    reapplied, servers = Reapplied(), ["one"]
+    reapplied, servers = Reapplied(), Servers()
     told: list[Ref[Any]] = []
 
     async def tell(refs: Sequence[Ref[Any]]) -> None:
         told.extend(refs)
 
     watching = asyncio.create_task(
-        reapply_after_failovers(
-            reapplied, server_id=lambda: servers[-1] or None, on_reapplied=tell, every_s=0.001
-        )
+        reapply_after_failovers(reapplied, server_id=servers, on_reapplied=tell, every_s=0.001)
     )
     try:
-        await asyncio.sleep(0.01)
-        assert reapplied.asked == 0
-        servers.append("")  # none answers
-        await asyncio.sleep(0.01)
+        await servers.become("one")
+        await servers.become(None)
         assert reapplied.asked == 0
         reapplied.is_down = True
-        servers.append("two")
-        await eventually(lambda: reapplied.asked > 2)  # until the store takes it
+        await servers.become("two")
+        assert (reapplied.asked > 1, told) == (True, [])  # again and again, until the store takes it
         reapplied.is_down = False
         await eventually(lambda: bool(told))
-        await asyncio.sleep(0.01)
+        await servers.become("two")
         assert told == [TenantRef("acme")]
     finally:
         watching.cancel()

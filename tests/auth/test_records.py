@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auth import (
@@ -82,16 +82,19 @@ KEYS = st.builds(
 ANY = KEYS | st.builds(Tenant, name=NAMES, **SET) | st.builds(Service, tenant=NAMES, name=NAMES, **SET)
 
 
+@settings(deadline=None)
 @given(ANY)
 def test_record_is_read_as_it_was_written(record: Record) -> None:
     assert decoded(type(record), encoded(record)) == record
 
 
+@settings(deadline=None)
 @given(ANY)
 def test_record_is_imported_as_it_was_exported(record: Record) -> None:
     assert imported(json.loads(json.dumps(exported(record)))) == record
 
 
+@settings(deadline=None)
 @given(KEYS)
 def test_facts_hold_nothing_of_the_secrets(key: KeyRecord) -> None:
     told = json.dumps(facts_of(key))

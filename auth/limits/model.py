@@ -99,7 +99,8 @@ class Refusal:
     """The request may not go on, and nothing was taken for it.
 
     `limit` names the limit, such as "key requests per minute". `retry_after_s` is when a request like this
-    one fits into all limits if nobody else comes; None says that waiting cannot help.
+    one fits into all limits if nobody else comes (a second where it waits for running ones to end); None says
+    that waiting cannot help.
     """
 
     limit: str

@@ -98,8 +98,15 @@ class Serving:
 
 
 @contextmanager
-def serving(*, workers: int = 1, factory: str = "tiny_gateway:open_tiny", is_ready: bool = True, folder: Path | None = None,
-            environment: dict[str, str] | None = None, **sections: Any) -> Iterator[Serving]:  # fmt: skip
+def serving(
+    *,
+    workers: int = 1,
+    factory: str = "tiny_gateway:open_tiny",
+    is_ready: bool = True,
+    folder: Path | None = None,
+    environment: dict[str, str] | None = None,
+    **sections: Any,
+) -> Iterator[Serving]:
     """A running `serve` on free ports; its data folder is kept if it was given."""
     place = Path(tempfile.mkdtemp(prefix="eg-"))
     folder = folder or place / "data"

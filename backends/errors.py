@@ -3,9 +3,13 @@
 BackendError
 ├── UnknownModel       no pool serves this public model name
 ├── NoBackend          the pool has no member that may be tried now
-└── UpstreamFailed     every attempt failed before its first byte, or a stream broke after it
-    ├── UpstreamTimeout   connect, first-byte, idle or whole-request deadline passed
-    └── UpstreamBroken    refused, reset, cut short, not HTTP, or an answer too large
+├── UpstreamFailed     every attempt failed before its first byte, or a stream broke after it
+│   ├── UpstreamTimeout   connect, first-byte, idle or whole-request deadline passed
+│   └── UpstreamBroken    refused, reset, cut short, not HTTP, or an answer too large
+└── StateError         what admins changed of the pools
+    ├── StateUnavailable  the store did not answer in time; a change may have been made nonetheless
+    ├── StateConflict     others kept changing the same pool
+    └── UnreadableState   written by another release, or damaged
 """
 
 from __future__ import annotations
@@ -29,7 +33,7 @@ class NoBackend(BackendError):
 
 
 class UpstreamFailed(BackendError):
-    """`reason` is a short machine word: "connect", "timeout", "reset", "cut", "not-http", "too-large", …"""
+    """`reason` is a short machine word: "connect", "timeout", "busy", "denied", "reset", "cut", "not-http", …"""
 
     def __init__(self, message: str, *, reason: str, attempts: tuple[Attempt, ...] = ()) -> None:
         super().__init__(message)
@@ -42,4 +46,20 @@ class UpstreamTimeout(UpstreamFailed):
 
 
 class UpstreamBroken(UpstreamFailed):
+    pass
+
+
+class StateError(BackendError):
+    pass
+
+
+class StateUnavailable(StateError):
+    pass
+
+
+class StateConflict(StateError):
+    pass
+
+
+class UnreadableState(StateError):
     pass

@@ -7,12 +7,12 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Self
 
-from .choose import Lease
 from .errors import UpstreamBroken, UpstreamFailed, UpstreamTimeout
 from .interfaces import Reply
 from .model import Attempt
 from .sse import DONE, Event, EventTooLarge, Parser
 from .survive import Patience
+from .trial import Trial
 
 # After `[DONE]` the end of the body is awaited this long.
 _DONE_GRACE_S = 0.5
@@ -30,7 +30,7 @@ class Exchange:
         reply: Reply,
         *,
         attempts: Sequence[Attempt],
-        lease: Lease,
+        trial: Trial,
         idle_s: float,
         deadline_s: float,
         max_event_bytes: int,
@@ -41,7 +41,7 @@ class Exchange:
         self._reply = reply
         self._attempts = attempts
         self._attempt = attempts[-1]
-        self._lease = lease
+        self._trial = trial
         self._idle_s = idle_s
         self._patience = Patience(limit_s=idle_s, reason="idle", deadline_s=deadline_s, give_up=reply.close)
         self._parser = Parser(max_event_bytes=max_event_bytes)
@@ -82,7 +82,7 @@ class Exchange:
 
     def close(self) -> None:
         """The same at once."""
-        self._finish(error=None)
+        self._finish(error=None, is_complete=self._is_done)
 
     async def read(self, max_bytes: int) -> bytes:
         """The whole body. Raises `UpstreamBroken` when it is cut short or longer, `UpstreamTimeout` when late."""
@@ -91,7 +91,7 @@ class Exchange:
             body += data
             if len(body) > max_bytes:
                 raise self._broken(f"{self.member} answered with more than {max_bytes} bytes", "too-large")
-        self._finish(error=None)
+        self._finish(error=None, is_complete=True)
         return bytes(body)
 
     async def batches(self) -> AsyncIterator[list[Event]]:
@@ -126,7 +126,7 @@ class Exchange:
             if events:
                 self._is_done = events[-1].data == DONE
                 return events
-        self._finish(error=None)
+        self._finish(error=None, is_complete=True)
         return self._parser.close()
 
     async def _read(self) -> bytes:
@@ -157,12 +157,12 @@ class Exchange:
         self._finish(error=reason)
         return UpstreamBroken(message, reason=reason, attempts=self.attempts)
 
-    def _finish(self, *, error: str | None) -> None:
+    def _finish(self, *, error: str | None, is_complete: bool = False) -> None:
         if self._is_over:
             return
         self._is_over = True
         self._patience.stop()
         self._reply.close()
-        self._lease.release()
         self._attempt.ended_s = time.monotonic()
         self._attempt.error = self._attempt.error or error
+        self._trial.end(self._attempt.error, is_complete=is_complete and self.status == 200)

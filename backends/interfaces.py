@@ -1,14 +1,18 @@
-"""Where backends meet the outside world: sending one request to one model server.
+"""Where backends meet the outside world: sending one request to one model server, and keeping what admins changed.
 
-Choosing, counting, retrying and reading events are the pool's; an implementation only carries bytes.
+Choosing, counting, retrying and reading events are the pool's; a `Backend` only carries bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 from .model import Member, Outgoing
+from .overlay import Overlay
+
+Edit = Callable[[Overlay], Overlay]
+Argument = bytes | str | int | float
 
 
 class Reply(Protocol):
@@ -49,4 +53,38 @@ class Backend(Protocol):
 
     async def aclose(self) -> None:
         """Close idle connections; replies must have been closed before."""
+        ...
+
+
+class Store(Protocol):
+    """The part of the composer's batching store client that backends use.
+
+    Both methods put the command into this loop tick's batch at once, when called, and return a future. They raise
+    through the future: `OSError` (its subclasses ConnectionError and TimeoutError) when the store is down or late.
+    """
+
+    def execute(self, *command: Argument, deadline: float | None = None) -> Awaitable[Any]: ...
+
+    def script(
+        self,
+        source: str,
+        *,
+        keys: Sequence[Argument],
+        args: Sequence[Argument],
+        deadline: float | None = None,
+    ) -> Awaitable[Any]:
+        """Run a Lua script (EVALSHA, loaded when the server does not know it)."""
+        ...
+
+
+class PoolState(Protocol):
+    """What admins changed of the pools, by public model name. Raises `StateError`."""
+
+    async def read(self) -> Mapping[str, Overlay]:
+        """Of all pools that differ from their configuration."""
+        ...
+
+    async def change(self, model: str, edit: Edit) -> Overlay:
+        """Apply `edit` to what is there now, and keep the result; it may be called again if others changed it
+        meanwhile. An edit that returns `Overlay()` resets the pool to its configuration."""
         ...

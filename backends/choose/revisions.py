@@ -33,9 +33,11 @@ class Revisions:
     def __init__(self, members: Sequence[Member], *, backend: Backend, timeout_s: float) -> None:
         self._backend = backend
         self._timeout_s = timeout_s
-        self._guessed = [member for member in members if member.revision is None]
-        self._known = {member.name: _initial(member) for member in members}
-        self._all_answered = not self._guessed
+        self._members: dict[str, Member] = {}
+        self._guessed: list[Member] = []
+        self._known: dict[str, Revision] = {}
+        self._all_answered = True
+        self.update(members)
 
     def __getitem__(self, member: str) -> Revision:
         return self._known[member]
@@ -50,15 +52,29 @@ class Revisions:
         """Whether every member answered when last asked."""
         return self._all_answered
 
+    def update(self, members: Sequence[Member]) -> None:
+        """Follow a new configuration; what a server told that stays the same stays known."""
+        before, known = self._members, self._known
+        self._members = {member.name: member for member in members}
+        self._known = {
+            member.name: known[member.name]
+            if member.name in before and _asks_the_same(before[member.name], member)
+            else _initial(member)
+            for member in members
+        }
+        self._guessed = [member for member in members if member.revision is None]
+        self._all_answered = not any(revision.is_provisional for revision in self._known.values())
+
     async def refresh(self) -> bool:
         """Ask every member without a configured revision; whether anything changed.
 
         A member that does not answer keeps what was last known of it.
         """
-        found = await asyncio.gather(*(self._ask(member) for member in self._guessed))
-        news = {
-            m.name: r for m, r in zip(self._guessed, found, strict=True) if r and r != self._known[m.name]
-        }
+        asked = self._guessed
+        found = await asyncio.gather(*(self._ask(member) for member in asked))
+        if asked is not self._guessed:
+            return False  # the members have changed meanwhile; whoever changed them asks anew
+        news = {m.name: r for m, r in zip(asked, found, strict=True) if r and r != self._known[m.name]}
         self._known.update(news)
         self._all_answered = all(found)
         return bool(news)
@@ -98,6 +114,14 @@ class Revisions:
             return json.loads(body) if reply.status == 200 else None
         except (ValueError, RecursionError):
             return None
+
+
+def _asks_the_same(one: Member, other: Member) -> bool:
+    return (one.base_url, one.upstream_model, one.revision) == (
+        other.base_url,
+        other.upstream_model,
+        other.revision,
+    )
 
 
 def _initial(member: Member) -> Revision:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 
 from ..sse import DONE, Event
 
@@ -19,6 +20,17 @@ def may_retry(attempts: int, *, has_untried: bool, now_s: float, deadline_s: flo
 def failure_in_status(status: int) -> str | None:
     """The machine word for a reply that is a failure of the server; None for answers, refusals included."""
     return "status" if status in _FAILED_STATUS else None
+
+
+def rest_asked(status: int, headers: Mapping[str, str]) -> float | None:
+    """For how many seconds the server asks to be left alone; None where it does not say so in seconds."""
+    if status not in (429, 503):
+        return None
+    try:
+        seconds = float(headers.get("retry-after", ""))
+    except ValueError:
+        return None
+    return seconds if math.isfinite(seconds) and seconds > 0 else None
 
 
 def failure_in_events(events: Sequence[Event]) -> str | None:

@@ -83,7 +83,7 @@ async def upstream_resets(asked: Pools, server: ScriptedUpstream) -> None:
 
 async def upstream_is_late(asked: Pools, server: ScriptedUpstream) -> None:
     server.hang()
-    await fails(ask(asked))
+    await fails(ask(asked, stream=True))
 
 
 async def caller_has_a_bug(asked: Pools, server: ScriptedUpstream) -> None:

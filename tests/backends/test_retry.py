@@ -18,7 +18,6 @@ Fault = Callable[[ScriptedUpstream], None]
 FAULTS: dict[str, Fault] = {
     "reset": lambda upstream: upstream.reset(),
     "cut": lambda upstream: upstream.cut(),
-    "timeout": lambda upstream: upstream.hang(),
     "500": lambda upstream: upstream.reply_json(BUSY, status=500),
     "502": lambda upstream: upstream.reply(b"", status=502),
     "503": lambda upstream: upstream.reply_json(BUSY, status=503),
@@ -26,6 +25,7 @@ FAULTS: dict[str, Fault] = {
     "not-http": lambda upstream: upstream.raw(b"SSH-2.0-OpenSSH_9.2\r\n", CUT),
 }
 STREAM_FAULTS: dict[str, Fault] = {
+    "timeout": lambda upstream: upstream.hang(),
     "error-frame": lambda upstream: upstream.stream([BUSY, "[DONE]"]),
     "bare-done": lambda upstream: upstream.stream(["[DONE]"]),
     "no-event": lambda upstream: upstream.stream([]),
@@ -188,9 +188,26 @@ async def test_both_attempts_share_one_deadline(
     second.hang()
     started_s = time.monotonic()
     with pytest.raises(UpstreamTimeout) as caught:
-        await ask(asked, within_s=0.35)
+        await ask(asked, stream=True, within_s=0.35)
     assert time.monotonic() - started_s < 0.55
     assert len(caught.value.attempts) == 2
+
+
+async def test_a_whole_answer_may_take_until_the_deadline(asked: Pools, first: ScriptedUpstream) -> None:
+    """Its head comes with it: the time-out for first bytes would throw away a long generation."""
+    first.first_byte_delay_s = 0.6
+    async with await ask(asked) as exchange:
+        assert exchange.member == "first"
+        assert len(exchange.attempts) == 1
+
+
+async def test_a_whole_answer_that_misses_the_deadline_is_not_begun_again(
+    asked: Pools, first: ScriptedUpstream, second: ScriptedUpstream
+) -> None:
+    first.hang()
+    with pytest.raises(UpstreamTimeout):
+        await ask(asked, within_s=0.4)
+    assert second.calls == []
 
 
 async def test_a_passed_deadline_sends_nothing(asked: Pools, first: ScriptedUpstream) -> None:

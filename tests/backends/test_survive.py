@@ -7,11 +7,8 @@ import time
 
 import pytest
 
-from backends import Member
 from backends.sse import Event
-from backends.survive import Cooldown, Patience, failure_in_events, failure_in_status, may_retry
-
-MEMBERS = [Member("a", "http://a", "m"), Member("b", "http://b", "m")]
+from backends.survive import Patience, failure_in_events, failure_in_status, may_retry, rest_asked
 
 
 @pytest.mark.parametrize("status", [500, 502, 503, 504])
@@ -51,35 +48,19 @@ def test_there_is_one_retry_if_someone_and_some_time_is_left() -> None:
     assert not may_retry(1, has_untried=True, now_s=2.0, deadline_s=2.0)
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now_s = 100.0
-
-    def __call__(self) -> float:
-        return self.now_s
-
-
-def test_a_member_that_failed_is_avoided_for_a_moment() -> None:
-    clock = Clock()
-    cooldown = Cooldown(period_s=2.0, clock=clock)
-    cooldown.note_failure("a")
-    assert [m.name for m in cooldown.usable(MEMBERS)] == ["b"]
-    clock.now_s += 2.0
-    assert [m.name for m in cooldown.usable(MEMBERS)] == ["a", "b"]
-
-
-def test_a_success_ends_the_avoidance() -> None:
-    cooldown = Cooldown(period_s=2.0, clock=Clock())
-    cooldown.note_failure("a")
-    cooldown.note_success("a")
-    assert len(cooldown.usable(MEMBERS)) == 2
-
-
-def test_never_are_all_members_avoided() -> None:
-    cooldown = Cooldown(period_s=2.0, clock=Clock())
-    cooldown.note_failure("a")
-    cooldown.note_failure("b")
-    assert len(cooldown.usable(MEMBERS)) == 2
+@pytest.mark.parametrize(
+    ("status", "word", "seconds"),
+    [
+        (429, "7", 7.0),
+        (503, "0.5", 0.5),
+        (503, "Wed, 21 Oct 2026 07:28:00 GMT", None),
+        (429, "-1", None),
+        (429, "nan", None),
+        (200, "7", None),
+    ],
+)
+def test_a_server_asks_for_rest_in_seconds(status: int, word: str, seconds: float | None) -> None:
+    assert rest_asked(status, {"retry-after": word}) == seconds
 
 
 async def gives_up_after(patience: Patience, gave_up: asyncio.Event) -> float:

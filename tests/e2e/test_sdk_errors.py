@@ -50,13 +50,13 @@ async def test_a_field_of_the_wrong_type(gateway: RunningGateway) -> None:
 
 
 async def test_a_limit_that_is_reached(gateway: RunningGateway) -> None:
-    key = await gateway.new_key(rate_per_s=1, burst=1)
+    key = await gateway.new_key(rate_per_s=0.1, burst=1)
     async with sdk(gateway, key=key) as client:
         await client.chat.completions.create(**question(max_tokens=2))
         with pytest.raises(openai.RateLimitError) as raised:
             await client.chat.completions.create(**question(max_tokens=2))
     assert raised.value.code == "rate_limit_exceeded"
-    assert 0 < int(raised.value.response.headers["retry-after-ms"]) <= 1000
+    assert 0 < int(raised.value.response.headers["retry-after-ms"]) <= 10_000
 
 
 async def test_the_sdks_own_retry_waits_for_the_limit_and_succeeds(gateway: RunningGateway) -> None:

@@ -7,9 +7,10 @@ all buckets of a request lie in one slot of a cluster.
 
 from __future__ import annotations
 
+import calendar
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Final, Literal, NamedTuple
 
 from .model import Kind, LevelLimits, LiveLimit, Meter
@@ -21,7 +22,7 @@ _WORDS: Final[dict[Kind, str]] = {
     "tokens/min": "tokens per minute",
     "concurrent": "concurrent requests",
 }
-_MINUTE_S = 60.0
+_MINUTE_S, _DAY_S = 60.0, 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +98,11 @@ class Period(NamedTuple):
 
     @classmethod
     def at(cls, at_s: float, length: Literal["day", "month"]) -> Period:
-        now = datetime.fromtimestamp(at_s, UTC)
-        start = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        year, month, day, *_ = time.gmtime(at_s)
         if length == "day":
-            return cls(f"{start:%Y-%m-%d}", (start + timedelta(days=1)).timestamp())
-        following = (start.replace(day=1) + timedelta(days=32)).replace(day=1)
-        return cls(f"{start:%Y-%m}", following.timestamp())
+            return cls(f"{year}-{month:02}-{day:02}", (at_s // _DAY_S + 1) * _DAY_S)
+        following = (year + month // 12, month % 12 + 1, 1, 0, 0, 0)
+        return cls(f"{year}-{month:02}", float(calendar.timegm(following)))
 
 
 def budget_key(bucket: Bucket, at_s: float) -> tuple[str, Period]:

@@ -26,6 +26,7 @@ from cache import (
 from cache import Policy as AcceptancePolicy
 
 from .admission import Admissions
+from .asking import Asking
 from .control import KeyChanged
 from .data.health import Health
 from .data.models import Models
@@ -119,7 +120,7 @@ async def open_gateway(settings: Settings, runtime: Runtime) -> AsyncIterator[Da
             pools=pools,
             cache=cache,
             flights=flights,
-            telemetry=telemetry,
+            asking=Asking(pools=pools, cache=cache, telemetry=telemetry),
             policy=policy,
         )
         models = Models(

@@ -12,26 +12,24 @@ from __future__ import annotations
 import time
 from collections.abc import Hashable
 from dataclasses import dataclass
-
-from msgspec.structs import replace
+from functools import partial
 
 from auth import Authenticator, AuthError, Principal
-from backends import Attempt, BackendError, Pools, UnknownModel, UpstreamRequest
-from cache import Answer, Hit, Lookup, Miss, Question, SemanticCache, Ticket
+from backends import Pools, UnknownModel
+from cache import Hit, Lookup, Miss, Question, SemanticCache, Ticket
 
 from . import notes, spans
 from .admission import Admissions
-from .answers import Reading
+from .asking import Asking
 from .body import Body, split
 from .call import Call, read_wish
 from .controls import MODES, Controls, Mode, read_controls
 from .data.wire import Reply, Request, departure
 from .eligibility import Plan, plan
-from .errors import NO_RETRY, ApiError, TimedOut, from_auth, from_backend, missing_scope, unknown_model
-from .relay import AnswerFlight, AnswerFlights, Outcome, relay_in, relay_out
+from .errors import NO_RETRY, ApiError, TimedOut, from_auth, missing_scope, unknown_model
+from .relay import AnswerFlight, AnswerFlights, relay_out
 from .render import Reply as Fresh
 from .render import as_chunks, as_json
-from .telemetry import Telemetry
 from .timeline import Timeline
 
 
@@ -56,7 +54,7 @@ class Pipeline:
         pools: Pools,
         cache: SemanticCache,
         flights: AnswerFlights,
-        telemetry: Telemetry,
+        asking: Asking,
         policy: Policy,
     ) -> None:
         self._authenticator = authenticator
@@ -64,7 +62,7 @@ class Pipeline:
         self._pools = pools
         self._cache = cache
         self._flights = flights
-        self._telemetry = telemetry
+        self._asking = asking
         self._policy = policy
 
     async def answer(self, request: Request, reply: Reply, timeline: Timeline, *, deadline_s: float) -> None:
@@ -232,75 +230,18 @@ class Pipeline:
     ) -> None:
         """Ask a backend; whoever asks the same under the same `key` meanwhile shares the call (None: nobody)."""
 
-        async def produce(flight: AnswerFlight) -> None:
-            reading = await self._ask_backend(call, flight, timeline)
-            if reading is not None and ticket is not None:
-                await self._keep(reading, call, ticket, timeline)
-
+        produce = partial(self._asking.produce, call, ticket, timeline)
         async with self._flights.join(key, produce) as seat, departure(request, seat.abandon):
             head = await seat.head()
             if not seat.is_leader:
                 timeline.links.append(head.span)  # the call is another request's; this one only shares it
+            elif timeline.cache_reason == "shared":
+                timeline.cache_reason = "promoted"  # whoever led the call failed, and this one made it anew
             reading = await relay_out(head, seat, reply, call.wish)
             if seat.is_leader:
                 notes.answered(timeline, reading)
                 # The caller has everything; what is left is the write, which belongs into this trace.
                 await seat.settled()
-
-    async def _ask_backend(self, call: Call, flight: AnswerFlight, timeline: Timeline) -> Reading | None:
-        """The reply, read into the flight; None where it was a refusal. Raises ApiError."""
-        upstream = notes.UpstreamSpans(timeline)
-        request = UpstreamRequest(
-            path="/v1/chat/completions",
-            body=call.upstream_body,
-            headers=upstream.headers,
-            is_stream=call.wish.wants_stream,
-        )
-        attempts: list[Attempt] = []
-        outcome: Outcome | None = None
-        error: str | None = "cancelled"
-        try:
-            exchange = await self._pools.open(
-                call.version, request, deadline_s=call.deadline_s, attempts=attempts
-            )
-            async with exchange:
-                timeline.backend = exchange.member
-                outcome = await relay_in(exchange, flight, span=upstream.link(exchange.attempts[-1]))
-            error = None
-        except BackendError as failure:
-            refusal = from_backend(failure)
-            error = refusal.code
-            raise refusal from failure
-        except ApiError as failure:
-            error = failure.code
-            raise
-        finally:
-            upstream.note(attempts, call.version.model, outcome.reading if outcome else None, error=error)
-            self._emit_if_late(timeline)
-        if outcome is None:
-            return None
-        flight.finish(outcome)
-        return outcome.reading
-
-    async def _keep(self, reading: Reading, call: Call, ticket: Ticket, timeline: Timeline) -> None:
-        started = time.monotonic()
-        if reading.reason is not None:
-            spans.note_store(timeline, started, started, is_stored=False, reason=reading.reason)
-            return
-        if reading.has_tool_calls:
-            # What a tool is called with follows from the very words: such an answer is for the same text only.
-            question = replace(ticket.question, skip_semantic="tool-calls")
-            ticket = replace(ticket, question=question, vector=None)
-        answer = Answer(reading.text, reading.payload, notes.origin(timeline, reading))
-        stored = await self._cache.store(ticket, answer, ttl_s=call.controls.ttl_s)
-        ended = time.monotonic()
-        spans.note_store(timeline, started, ended, is_stored=stored.is_stored, reason=stored.reason)
-        self._emit_if_late(timeline)
-
-    def _emit_if_late(self, timeline: Timeline) -> None:
-        """The caller who started a shared call may be gone by now; what it led to still belongs into its trace."""
-        if timeline.is_recorded:
-            self._telemetry.emit_late(timeline)
 
 
 def _split(raw: bytes) -> tuple[Body, ApiError | None]:

@@ -1,0 +1,91 @@
+"""Asks a backend for what the cache does not have, and keeps the answer: the producer's side of a flight.
+
+Whoever starts a flight lends it its call, its ticket and its timeline. The flight may outlive that request: what
+it led to still goes into that request's trace.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from backends import Attempt, BackendError, Pools, UpstreamRequest
+from cache import Answer, SemanticCache, Ticket
+
+from . import notes, spans
+from .answers import Reading
+from .call import Call
+from .errors import ApiError, from_backend
+from .relay import AnswerFlight, Outcome, relay_in
+from .telemetry import Telemetry
+from .timeline import Timeline
+
+
+class Asking:
+    def __init__(self, *, pools: Pools, cache: SemanticCache, telemetry: Telemetry) -> None:
+        self._pools = pools
+        self._cache = cache
+        self._telemetry = telemetry
+
+    async def produce(
+        self, call: Call, ticket: Ticket | None, timeline: Timeline, flight: AnswerFlight
+    ) -> None:
+        """Fill the flight from the least loaded backend; store the answer if there is a ticket. Raises ApiError."""
+        reading = await self._ask_backend(call, flight, timeline)
+        if reading is not None and ticket is not None:
+            await self._keep(reading, call, ticket, timeline)
+
+    async def _ask_backend(self, call: Call, flight: AnswerFlight, timeline: Timeline) -> Reading | None:
+        """The reply, read into the flight; None where it was a refusal. Raises ApiError."""
+        upstream = notes.UpstreamSpans(timeline)
+        request = UpstreamRequest(
+            path="/v1/chat/completions",
+            body=call.upstream_body,
+            headers=upstream.headers,
+            is_stream=call.wish.wants_stream,
+        )
+        attempts: list[Attempt] = []
+        outcome: Outcome | None = None
+        error: str | None = "cancelled"
+        try:
+            exchange = await self._pools.open(
+                call.version, request, deadline_s=call.deadline_s, attempts=attempts
+            )
+            async with exchange:
+                timeline.backend = exchange.member
+                outcome = await relay_in(exchange, flight, span=upstream.link(exchange.attempts[-1]))
+            error = None
+        except BackendError as failure:
+            refusal = from_backend(failure)
+            error = refusal.code
+            raise refusal from failure
+        except ApiError as failure:
+            error = failure.code
+            raise
+        finally:
+            upstream.note(attempts, call.version.model, outcome.reading if outcome else None, error=error)
+            self._emit_if_late(timeline)
+        if outcome is None:
+            return None
+        flight.finish(outcome)
+        return outcome.reading
+
+    async def _keep(self, reading: Reading, call: Call, ticket: Ticket, timeline: Timeline) -> None:
+        started = time.monotonic()
+        if reading.reason is not None:
+            spans.note_store(timeline, started, started, is_stored=False, reason=reading.reason)
+            return
+        if reading.has_tool_calls:
+            # What a tool is called with follows from the very words: such an answer is for the same text only.
+            question = replace(ticket.question, skip_semantic="tool-calls")
+            ticket = replace(ticket, question=question, vector=None)
+        answer = Answer(reading.text, reading.payload, notes.origin(timeline, reading))
+        stored = await self._cache.store(ticket, answer, ttl_s=call.controls.ttl_s)
+        ended = time.monotonic()
+        spans.note_store(timeline, started, ended, is_stored=stored.is_stored, reason=stored.reason)
+        self._emit_if_late(timeline)
+
+    def _emit_if_late(self, timeline: Timeline) -> None:
+        """The caller who started a shared call may be gone by now; what it led to still belongs into its trace."""
+        if timeline.is_recorded:
+            self._telemetry.emit_late(timeline)

@@ -5,6 +5,7 @@ Nothing here waits on an event loop, so that one group can serve the tests of a 
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import signal
@@ -119,6 +120,15 @@ class ValkeyCluster:
                 master, replica = (self._on(port) for _, port, *_ in servers)
                 return master, replica
         raise AssertionError("no server holds the slot")
+
+    def keys_on_all(self, name: str) -> list[str]:
+        """A key for each master."""
+        found: dict[GroupServer, str] = {}
+        numbers = itertools.count()
+        while len(found) < 3:
+            key = f"{name}:{next(numbers)}"
+            found.setdefault(self.holding(key)[0], key)
+        return list(found.values())
 
     def masters(self) -> list[GroupServer]:
         return [server for server in self.servers if server.role() == "master"]

@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from gateway.embedded import StoreProcess
+from gateway.store import StoreClient
 
 
 class Valkey:
@@ -62,6 +63,14 @@ async def running_valkey() -> AsyncIterator[Valkey]:
     finally:
         await server.kill()  # quicker than an orderly end, and nobody needs the data
         shutil.rmtree(folder)
+
+
+@asynccontextmanager
+async def connected(url: str, *, deadline_s: float = 2.0) -> AsyncIterator[StoreClient]:
+    """A client of the store there, once it is up; patient, for busy machines."""
+    async with StoreClient.open(url, deadline_s=deadline_s) as client:
+        await eventually(lambda: client.is_up)
+        yield client
 
 
 async def eventually(condition: Callable[[], bool], *, within_s: float = 5.0) -> None:

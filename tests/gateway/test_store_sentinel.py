@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 
 import pytest
 
 from gateway.store import StoreClient
 from tests.clusters import GroupServer, SentinelGroup, running_sentinels
-from tests.valkey import eventually
+from tests.valkey import connected, eventually
 
 pytestmark = pytest.mark.full
 
@@ -32,15 +31,8 @@ def group() -> Iterator[SentinelGroup]:
         yield group
 
 
-@asynccontextmanager
-async def connected(url: str, *, deadline_s: float = 2.0) -> AsyncIterator[StoreClient]:
-    async with StoreClient.open(url, deadline_s=deadline_s) as client:
-        await eventually(lambda: client.is_up)
-        yield client
-
-
-async def until_written(store: StoreClient, key: str) -> float:
-    """How long it takes until the key can be written; what fails meanwhile must be of the kind that callers expect."""
+async def until_written(store: StoreClient, key: str) -> None:
+    """Until the key can be written; what fails meanwhile must be of the kind that callers expect."""
     started = time.monotonic()
     while True:
         try:
@@ -49,7 +41,7 @@ async def until_written(store: StoreClient, key: str) -> float:
             assert time.monotonic() - started < FAILOVER_S, repr(store)
             await asyncio.sleep(0.02)
         else:
-            return time.monotonic() - started
+            return
 
 
 def run_id(server: GroupServer) -> str:

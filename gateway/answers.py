@@ -8,9 +8,11 @@ every reply (see `render.py`); so one entry serves JSON and streams alike.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
+
+from .plain_chunk import read_plain
 
 # Made anew for each reply, so not part of what is kept.
 _PER_REPLY = ("id", "object", "created", "model")
@@ -138,8 +140,7 @@ class StreamBroken(ValueError):
         self.body = body
 
 
-@dataclass(slots=True)
-class Frame:
+class Frame(NamedTuple):
     """One chunk on its way to the callers: its bytes, and what those get who did not ask for usage (None: nothing)."""
 
     data: bytes
@@ -176,6 +177,14 @@ class StreamReader:
 
     def take(self, data: bytes) -> Frame:
         """Raises StreamBroken for an error chunk or something that is no chunk."""
+        plain = read_plain(data)
+        if plain is None:
+            return self._take_any(data)
+        growing = self._choices.get(plain.choice) or self._choices.setdefault(plain.choice, _Growing())
+        growing.texts.setdefault("content", []).append(plain.content)
+        return Frame(data, data)
+
+    def _take_any(self, data: bytes) -> Frame:
         try:
             chunk = msgspec.json.decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -197,9 +206,8 @@ class StreamReader:
         if not choices:
             self._has_usage_chunk = True
             return Frame(data, None)
-        del chunk[
-            "usage"
-        ]  # some servers hang it on the last choice; whoever did not ask must not count it twice
+        # Some servers hang it on the last choice; whoever did not ask must not count it twice.
+        del chunk["usage"]
         return Frame(data, msgspec.json.encode(chunk))
 
     def usage_chunk(self) -> Frame | None:

@@ -78,7 +78,7 @@ async def _relay_stream(exchange: Exchange, flight: AnswerFlight) -> Reading:
     total = 0
     async for events in exchange.batches():
         frames, is_done = _take(reader, events)
-        size = sum(len(frame.data) for frame in frames)
+        size = sum([len(frame.data) for frame in frames])
         total += size
         if total > ANSWER_LIMIT_BYTES:
             raise UpstreamError("The model server's answer is too large.", headers=NO_RETRY)

@@ -6,7 +6,7 @@ token counts of the original call included.
 
 from __future__ import annotations
 
-import secrets
+import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,7 +24,8 @@ class Reply(msgspec.Struct, frozen=True):
 
     @classmethod
     def fresh(cls, *, model: str, now_s: float) -> Reply:
-        return cls(id=f"chatcmpl-{secrets.token_hex(12)}", created=int(now_s), model=model)
+        id_ = random.randbytes(12).hex()  # noqa: S311 - to be unique, not to be secret
+        return cls(id=f"chatcmpl-{id_}", created=int(now_s), model=model)
 
     def head(self, object_: str) -> dict[str, Any]:
         return {"id": self.id, "object": object_, "created": self.created, "model": self.model}

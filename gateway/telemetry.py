@@ -7,7 +7,7 @@ Spans are built from recorded times when the request is over (span_build.py) and
 from __future__ import annotations
 
 import asyncio
-import os
+import random
 import sys
 import time
 import uuid
@@ -88,7 +88,7 @@ class Telemetry:
         incoming = read_headers(headers)
         sent, trust = incoming.parent, self._trust
         parent = sent if trust == "parent" else None
-        trace_id = parent.trace_id if parent else int.from_bytes(os.urandom(16), "big") or 1
+        trace_id = parent.trace_id if parent else random.getrandbits(128) or 1
         decision = self._sampler.should_sample(
             remote_context(parent) if parent else _NO_PARENT, trace_id, name, SpanKind.SERVER
         ).decision

@@ -6,7 +6,7 @@ the end what becomes of it. Times are `time.monotonic()` seconds; one wall-clock
 
 from __future__ import annotations
 
-import os
+import random
 import time
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
@@ -76,7 +76,8 @@ class Timeline:
         links: Sequence[Link] = (),
         client_request_id: str | None = None,
     ) -> None:
-        random = os.urandom(24)
+        # As OpenTelemetry makes its ids: to be unique, not to be secret.
+        ids = random.randbytes(24)  # noqa: S311
         self.name = name
         self.trace_number = trace_id
         self.trace_id = f"{trace_id:032x}"
@@ -84,8 +85,8 @@ class Timeline:
         self.parent = parent
         self.tracestate = tracestate
         self.client_request_id = client_request_id
-        self.request_id = "req_" + random[:16].hex()
-        self.root_span_id = int.from_bytes(random[16:], "big") or 1
+        self.request_id = "req_" + ids[:16].hex()
+        self.root_span_id = int.from_bytes(ids[16:], "big") or 1
         self.links: list[Link] = list(links)
         self.notes: list[Note] = []
         self.started = time.monotonic()

@@ -6,6 +6,7 @@ A worker ends when it was told to drain, when SIGTERM comes, or when its supervi
 from __future__ import annotations
 
 import asyncio
+import gc
 import importlib
 import multiprocessing
 import multiprocessing.connection
@@ -94,6 +95,7 @@ class _Shell:
         link = await to_supervisor(control)
         open_gateway: OpenGateway = _resolve(self._plan.factory)
         async with open_gateway(self._plan.settings, self._runtime()) as gateway:
+            gc.freeze()  # what is there now stays: to look through it again and again is a share of every request
             server = Server(gateway.asgi, grace_s=self._plan.settings.server.grace_s)
             loop = asyncio.get_running_loop()
             loop.add_signal_handler(signal.SIGTERM, _drain, gateway, server)

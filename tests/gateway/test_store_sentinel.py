@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -125,3 +126,25 @@ async def test_sentinels_that_are_gone_are_passed_over_and_a_master_is_kept_with
         for _ in range(8):  # longer than one round of asking
             assert await store.execute("PING") == b"PONG"
             await asyncio.sleep(0.2)
+
+
+async def test_master_and_sentinels_have_logins_of_their_own(tmp_path: Path) -> None:
+    master = GroupServer(tmp_path / "master", "--requirepass", "for-master", "--save", "")
+    conf = tmp_path / "sentinel.conf"
+    conf.write_text(
+        f"sentinel monitor mymaster 127.0.0.1 {master.port} 1\nsentinel auth-pass mymaster for-master\n"
+    )
+    sentinel = GroupServer(tmp_path / "sentinel", str(conf), "--sentinel", "--requirepass", "for-sentinel")
+    url = f"redis+sentinel://:for-master@{sentinel.endpoint}/mymaster?sentinel_password="
+    try:
+        master.start()
+        sentinel.start()
+        async with connected(url + "for-sentinel") as store:
+            assert await store.execute("PING") == b"PONG"
+        async with StoreClient.open(url + "hunter2") as store:
+            assert not store.is_up
+            assert "WRONGPASS" in str(store.state.reason)
+            assert "hunter2" not in f"{store!r} {store.state}"
+    finally:
+        master.kill()
+        sentinel.kill()

@@ -8,7 +8,8 @@ from gateway.controls import Controls, read_controls
 from gateway.errors import InvalidRequest
 
 
-("headers", "member", "expected"),
+@pytest.mark.parametrize(
+    ("headers", "member", "expected"),
     [
         ({}, None, Controls()),
         ({b"cache-control": b"no-cache"}, None, Controls(reads=False)),
@@ -32,6 +33,7 @@ from gateway.errors import InvalidRequest
 def test_each_spelling_means_what_its_users_expect(headers, member, expected):
     assert read_controls(headers, member, mode="semantic") == expected
 
+
 @pytest.mark.parametrize(
     ("headers", "member"),
     [
@@ -49,6 +51,7 @@ def test_each_spelling_means_what_its_users_expect(headers, member, expected):
 def test_an_unknown_spelling_is_refused_not_half_applied(headers, member):
     with pytest.raises(InvalidRequest):
         read_controls(headers, member, mode="semantic")
+
 
 def test_a_caller_can_narrow_the_deployments_mode_but_not_widen_it():
     assert read_controls({b"x-cache-mode": b"semantic"}, None, mode="exact").mode == "exact"

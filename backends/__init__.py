@@ -5,6 +5,7 @@ Knows nothing of caches, tenants or keys. `testing` has a backend for tests with
 
 from __future__ import annotations
 
+from .addresses import AddressRule
 from .errors import (
     BackendError,
     NoBackend,
@@ -44,6 +45,7 @@ from .vllm import VllmBackend
 
 __all__ = [
     "DONE",
+    "AddressRule",
     "Affinity",
     "Attempt",
     "Backend",

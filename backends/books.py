@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 from .choose import InFlight, expected_load, finished_window, with_kv_pressure
 from .facts import MemberState
-from .model import Member, Signals
+from .model import Health, Member, Signals
 from .survive import Breaker, Standing, Vitals, Warmup
 
 _LONGEST_REST_S = 60.0
+_ILL: dict[Health, Standing] = {"failing": "ejected", "unreachable": "unreached"}
 
 
 class Books:
@@ -27,40 +30,38 @@ class Books:
         self.health = 1.0
         self.weight = member.weight  # all that was measured in it
         self._in_flight_then = 0
-        self._rests_until_s = 0.0
+        self._rests_until_s = -math.inf
+        self._fresh_until_s = -math.inf
+        self._ill: Standing | None = None  # what its own word on its health makes of its standing
 
     def update_signals(self, signals: Signals, *, now_s: float) -> None:
         was_well = self.signals is None or self.signals.health in ("ok", "unknown")
         self.signals = signals
+        self._fresh_until_s = signals.fresh_until_s
         self._in_flight_then = self.in_flight.at(signals.at_s)
+        self._ill = _ILL.get(signals.health)
         if signals.health == "ok" and not was_well:
             self.warmup.begin(now_s)
 
     def load(self, *, workers: int, now_s: float) -> float:
-        load = expected_load(
-            said=self.signals,
-            own=self.in_flight.count,
-            own_then=self._in_flight_then,
-            workers=workers,
-            now_s=now_s,
-        )
+        """Requests at the member now, as far as can be told, and what KV memory running short adds to them."""
         said = self.fresh_signals(now_s)
-        return with_kv_pressure(load, said.kv_usage) if said is not None else load
+        load = expected_load(
+            said=said, own=self.in_flight.count, own_then=self._in_flight_then, workers=workers
+        )
+        return load if said is None else with_kv_pressure(load, said.kv_usage)
 
     def fresh_signals(self, now_s: float) -> Signals | None:
-        return self.signals if self.signals is not None and now_s <= self.signals.fresh_until_s else None
+        return self.signals if now_s <= self._fresh_until_s else None
 
     def standing(self, now_s: float) -> Standing:
-        said = self.fresh_signals(now_s)
-        if said is not None and said.health == "unreachable":
-            return "unreached"
-        if not self.breaker.allows(now_s):
+        if self.breaker.opened_s is not None and not self.breaker.allows(now_s):
             return "unreached" if self.breaker.is_unreached else "ejected"
-        if said is not None and said.health == "failing":
+        if self._ill is not None and now_s <= self._fresh_until_s:
+            return self._ill
+        if now_s < self._rests_until_s:
             return "ejected"
-        if now_s < self._rests_until_s or not self.warmup.may_take(self.in_flight.count):
-            return "ejected"
-        return "in"
+        return "in" if self.warmup.may_take(self.in_flight.count) else "warming"
 
     def rest(self, seconds: float, *, now_s: float) -> None:
         """The server asked to be left alone. A shorter word later on does not shorten a longer one."""

@@ -7,7 +7,7 @@ BackendError
 │   ├── UpstreamTimeout   connect, first-byte, idle or whole-request deadline passed
 │   └── UpstreamBroken    refused, reset, cut short, not HTTP, or an answer too large
 └── StateError         what admins changed of the pools
-    ├── StateUnavailable  the store did not answer in time; a change may have been made nonetheless
+    ├── StateUnavailable  the store refused or did not answer in time; a change may have been made
     ├── StateConflict     others kept changing the same pool
     └── UnreadableState   written by another release, or damaged
 """

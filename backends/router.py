@@ -93,11 +93,13 @@ class Router:
 
     def eligible(self, members: Sequence[Member], needs: Needs = NO_NEEDS) -> list[Books]:
         """Those that are in the pool, not drained, and able to do it."""
-        found = (self._books.get(member.name) for member in members)
+        known = self._books
         return [
             books
-            for books in found
-            if books is not None and books.drained_for is None and meets(books.member.capabilities, needs)
+            for member in members
+            if (books := known.get(member.name)) is not None
+            and books.drained_for is None
+            and (needs is NO_NEEDS or meets(member.capabilities, needs))
         ]
 
     def is_usable(self, members: Sequence[Member], needs: Needs = NO_NEEDS) -> bool:
@@ -109,10 +111,9 @@ class Router:
         """Those of them that may be asked now; empty only if there are none."""
         now_s = self.clock()
         chosen = usable(
-            [books.member for books in eligible],
-            standing=lambda member: self._books[member.name].standing(now_s),
+            [books.member.tier for books in eligible], [books.standing(now_s) for books in eligible]
         )
-        return [self._books[member.name] for member in chosen]
+        return [eligible[at] for at in chosen]
 
     def choose(
         self,

@@ -150,7 +150,7 @@ class Sender:
                 raise UpstreamBroken(f"{attempt.member} began no answer ({failure})", reason=failure)
         attempt.first_byte_s = time.monotonic()
         if attempt.error is None:
-            trial.note_answer()
+            trial.note_answer(is_first_token=exchange.is_stream)
 
 
 def _word(error: BaseException) -> str:

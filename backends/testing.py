@@ -49,12 +49,19 @@ class FakeReply:
 class FakeBackend:
     """Members answer what was scripted for them, in order; unscripted requests get `{}`.
 
-    `sent` holds (member name, request) in order of sending.
+    `sent` holds (member name, request) in order of sending. GETs have pages of their own (`page`), else 404.
     """
 
     def __init__(self) -> None:
         self.sent: list[tuple[str, Outgoing]] = []
         self._scripts: defaultdict[str, deque[FakeReply | UpstreamFailed | None]] = defaultdict(deque)
+        self._pages: dict[tuple[str, str], tuple[int, bytes | UpstreamFailed | None]] = {}
+
+    def page(
+        self, member: str, path: str, body: bytes | UpstreamFailed | None = b"", *, status: int = 200
+    ) -> None:
+        """What a GET gets there from now on; HANG: nothing."""
+        self._pages[member, path] = (status, body)
 
     def reply(
         self,
@@ -78,8 +85,9 @@ class FakeBackend:
         self, member: Member, request: Outgoing, *, connect_s: float, first_byte_s: float
     ) -> FakeReply:
         self.sent.append((member.name, request))
-        script = self._scripts[member.name]
-        step = script.popleft() if script else FakeReply(200, {"content-type": "application/json"}, [b"{}"])
+        step = (
+            self._next_page(member.name, request.path) if request.method == "GET" else self._next(member.name)
+        )
         if isinstance(step, UpstreamFailed):
             raise step
         if step is HANG:
@@ -89,3 +97,11 @@ class FakeBackend:
 
     async def aclose(self) -> None:
         pass
+
+    def _next(self, member: str) -> FakeReply | UpstreamFailed | None:
+        script = self._scripts[member]
+        return script.popleft() if script else FakeReply(200, {"content-type": "application/json"}, [b"{}"])
+
+    def _next_page(self, member: str, path: str) -> FakeReply | UpstreamFailed | None:
+        status, body = self._pages.get((member, path), (404, b""))
+        return FakeReply(status, {}, [body]) if isinstance(body, bytes) else body

@@ -34,11 +34,11 @@ class Trial:
         books.in_flight.add(self._began_s, 1)
         counts.begun += 1
 
-    def note_answer(self) -> None:
+    def note_answer(self, *, is_first_token: bool = False) -> None:
         """The first event of a stream, or a whole answer: the member works. Refusals are answers as well."""
         now_s, books = self._clock(), self._books
         self._heard_s = now_s
-        if self._is_stream:
+        if is_first_token:
             books.vitals.note_first_token(now_s - self._began_s)
             self._counts.first_tokens += 1
             self._counts.first_token_s_total += now_s - self._began_s

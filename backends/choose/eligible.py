@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from ..model import NO_NEEDS, Capabilities, Needs
+from ..model import Capabilities, Needs
 
 
 def meets(able: Capabilities, needs: Needs) -> bool:
     """An unknown context length rules nothing out: the server itself refuses what is too long."""
-    if needs is NO_NEEDS:
-        return True
     return (
         (able.max_context is None or needs.context_tokens <= able.max_context)
         and needs.modalities <= able.modalities

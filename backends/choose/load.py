@@ -35,14 +35,14 @@ class InFlight:
         return self._past
 
 
-def expected_load(*, said: Signals | None, own: int, own_then: int, workers: int, now_s: float) -> float:
-    """Requests at the member now, those of other workers included.
+def expected_load(*, said: Signals | None, own: int, own_then: int, workers: int) -> float:
+    """Requests at the member now, those of other workers included; `said` is its word if that is fresh.
 
     What the server said counts our own requests of that moment (`own_then`) as well, so only the change since is
-    added; the other workers are taken to have sent as many meanwhile. Without a fresh word from the server, they
-    are taken to have as many open as we.
+    added; the other workers are taken to have sent as many meanwhile. Without its word they are taken to have as many
+    open as we.
     """
-    if said is None or said.running is None or now_s > said.fresh_until_s:
+    if said is None or said.running is None:
         return own * workers
     told = said.running + (said.waiting or 0.0)
     return max(float(own), told + (own - own_then) * workers)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from .prometheus import Reader, Total
+from .prometheus import Total, read
 
 # Where counts of several engines are added, memory is as full as that of the fullest.
 _OF_THE_FULLEST = frozenset({"kv_usage"})
@@ -72,15 +72,13 @@ SGLANG = Dialect(
 )
 DIALECTS = (VLLM, LLAMA_CPP, SGLANG)
 
-_reader = Reader(name for dialect in DIALECTS for names in dialect.names.values() for name in names)
-
 
 def read_metrics(text: str) -> Reading | None:
     """The signals in a `/metrics` page; None if it is of no known kind."""
     dialect = next((dialect for dialect in DIALECTS if dialect.prefix in text), None)
     if dialect is None:
         return None
-    totals = _reader.read(text)
+    totals = read(text, (name for names in dialect.names.values() for name in names))
     values: dict[str, float] = {}
     missing: list[str] = []
     for signal, names in dialect.names.items():

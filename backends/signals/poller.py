@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Callable, Iterable
 from typing import Self
@@ -72,25 +71,29 @@ class Poller:
     async def _watch(self, member: Member) -> None:
         probe = Probe(member, backend=self._backend, timeout_s=_TIMEOUT_S)
         health: Health = "unknown"
-        silences, asked_s = 0, -_HEALTH_EVERY_S
+        silences, next_s = 0, 0.0
         while True:
             began_s = time.monotonic()
-            if began_s - asked_s >= _HEALTH_EVERY_S or health == "unreachable":
-                asked_s = began_s
+            if began_s >= next_s:
                 said = await probe.health()
                 silences = silences + 1 if said == "unreachable" else 0
                 if said != "unreachable" or silences >= _SILENCES:
                     health = said
-            self._on_signals(await self._scraped(member, probe, health))
+                next_s = began_s + _HEALTH_EVERY_S
+            signals = await self._scraped(member, probe, health)
+            if silences or signals is None:
+                next_s = 0.0  # in doubt it is asked again next time
+            self._on_signals(signals or Signals(member.name, began_s, self._interval_s, health))
             await asyncio.sleep(max(0.0, began_s + self._interval_s - time.monotonic()))
 
-    async def _scraped(self, member: Member, probe: Probe, health: Health) -> Signals:
+    async def _scraped(self, member: Member, probe: Probe, health: Health) -> Signals | None:
+        """What the server said, be it nothing; None if it did not answer."""
         # The moment of asking, not of the answer: requests sent before it are in what the server counts.
         at_s = time.monotonic()
-        reading = None
-        if health != "unreachable":
-            with contextlib.suppress(UpstreamFailed, TimeoutError):
-                reading = await probe.scrape()
+        try:
+            reading = await probe.scrape() if health != "unreachable" else None
+        except (UpstreamFailed, TimeoutError):
+            return None
         if reading is None:
             return Signals(member.name, at_s, self._interval_s, health)
         return Signals(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-# Labels may hold braces, spaces and escaped quotes.
-_LABELS = r'(?:\{(?:[^"}]|"(?:[^"\\]|\\.)*")*\})?'
+# What follows a name: labels, which may hold braces, spaces and escaped quotes, then the value.
+_REST = re.compile(r'(?:\{(?:[^"}]|"(?:[^"\\]|\\.)*")*\})?[ \t]+([^ \t\r\n]+)')
 
 
 class Total(NamedTuple):
@@ -18,25 +19,27 @@ class Total(NamedTuple):
     max: float
 
 
-class Reader:
-    """Knows the names that are wanted; each is matched as a whole, so that no other that begins alike counts."""
+def read(text: str, names: Iterable[str]) -> Mapping[str, Total]:
+    """The metrics of these names that are there; each is matched as a whole, so that no other that begins alike counts.
 
-    def __init__(self, names: Iterable[str]) -> None:
-        wanted = "|".join(re.escape(name) for name in sorted(names))
-        self._line = re.compile(rf"^({wanted}){_LABELS}[ \t]+([^ \t\r\n]+)", re.MULTILINE)
+    Values that are no finite numbers are passed over. Names are looked for one by one, which is several times quicker
+    than to take a page apart line by line.
+    """
+    page = "\n" + text
+    totals = {}
+    for name in names:
+        values = [value for value in _values(page, "\n" + name) if math.isfinite(value)]
+        if values:
+            totals[name] = Total(sum(values), max(values))
+    return totals
 
-    def read(self, text: str) -> Mapping[str, Total]:
-        """Metrics that are there. A value that is no finite number is passed over."""
-        totals: dict[str, Total] = {}
-        for name, written in self._line.findall(text):
-            try:
-                value = float(written)
-            except ValueError:
-                continue
-            if not math.isfinite(value):
-                continue
-            before = totals.get(name)
-            totals[name] = (
-                Total(value, value) if before is None else Total(before.sum + value, max(before.max, value))
-            )
-        return totals
+
+def _values(page: str, start: str) -> Iterator[float]:
+    at = page.find(start)
+    while at >= 0:
+        at += len(start)
+        rest = _REST.match(page, at)
+        if rest is not None:
+            with contextlib.suppress(ValueError):
+                yield float(rest[1])
+        at = page.find(start, at)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
+from redis.exceptions import RedisError
 
 from ..errors import StateConflict, StateUnavailable, UnreadableState
 from ..interfaces import Edit, Store
@@ -73,6 +74,8 @@ class StorePoolState:
             return await asked
         except OSError as error:
             raise StateUnavailable("the durable store did not answer in time") from error
+        except RedisError as error:
+            raise StateUnavailable("the durable store refused the command") from error
 
 
 def _encoded(overlay: Overlay) -> bytes:

@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
-from ..model import Member
+# "warming": new, and not to be given more before it has answered once.
+Standing = Literal["in", "ejected", "warming", "unreached"]
 
-Standing = Literal["in", "ejected", "unreached"]
 
+def usable(tiers: Sequence[int], stands: Sequence[Standing]) -> list[int]:
+    """Positions of the members to choose from, given the tier and the standing of each; empty only if there are none.
 
-def usable(members: Sequence[Member], *, standing: Callable[[Member], Standing]) -> Sequence[Member]:
-    """Members to choose from; empty only if `members` is.
-
-    A member that failed is left out, but never more than half of those that can be reached at all: beyond that it
-    is likelier that something else is wrong, and the others would break under what they are left with, so all are in.
+    A member that failed is ejected, but never more than half of those that work or failed: beyond that it is likelier
+    that something else is wrong, and the others would break under what they are left with, so all of these are in.
     A lower tier is asked when nobody of the tiers above is in. Where nobody is in anywhere, the uppermost tier that
     can be reached is tried nonetheless, and if there is none, everybody of the first.
     """
-    stands = [standing(member) for member in members]
-    if all(stand == "in" for stand in stands) and len({member.tier for member in members}) <= 1:
-        return members
-    tiers = [
-        [(member, stand) for member, stand in zip(members, stands, strict=True) if member.tier == tier]
-        for tier in sorted({member.tier for member in members})
-    ]
-    for tier in tiers:
-        inside = [member for member, stand in tier if stand == "in"]
-        reached = [member for member, stand in tier if stand != "unreached"]
+    everybody = list(range(len(tiers)))
+    if stands.count("in") == len(stands) and tiers.count(tiers[0] if tiers else 0) == len(tiers):
+        return everybody
+    by_tier = [[at for at in everybody if tiers[at] == tier] for tier in sorted(set(tiers))]
+    for members in by_tier:
+        inside = [at for at in members if stands[at] == "in"]
+        ejected = [at for at in members if stands[at] == "ejected"]
         if inside:
-            return inside if 2 * len(inside) >= len(reached) else reached
-    for tier in tiers:
-        if reached := [member for member, stand in tier if stand != "unreached"]:
+            return inside if len(inside) >= len(ejected) else sorted(inside + ejected)
+    for members in by_tier:
+        if reached := [at for at in members if stands[at] != "unreached"]:
             return reached
-    return [member for member, _ in tiers[0]] if tiers else []
+    return by_tier[0] if by_tier else []

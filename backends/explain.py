@@ -23,6 +23,7 @@ def view(router: Router, member: Member, version: Version) -> MemberView:
         drained_for=books.drained_for,
         standing=books.standing(now_s),
         breaker=books.breaker.state(now_s),
+        ejections=books.breaker.openings,
         in_flight=books.in_flight.count,
         load=load,
         score=load / books.weight,

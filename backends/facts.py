@@ -26,6 +26,7 @@ class MemberView:
     drained_for: str | None
     standing: Standing
     breaker: BreakerState
+    ejections: int  # how often its breaker has opened
     in_flight: int
     load: float
     score: float

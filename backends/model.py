@@ -76,13 +76,15 @@ class Pool:
     """Who serves a public model name, and how one of them is chosen.
 
     `version_weights` share out requests by revision (70/30); a revision that is not listed weighs as much as its
-    members together. `drained` members get no new requests; with each goes the cause, for the facts.
+    members together. `drained` members get no new requests; with each goes the cause, for the facts. `timeouts` None:
+    those of the pools at large.
     """
 
     members: tuple[Member, ...]
     policy: PolicyName = "least-load"
     version_weights: Mapping[str, float] = field(default_factory=dict)
     drained: Mapping[str, str] = field(default_factory=dict)
+    timeouts: Timeouts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +112,12 @@ class Timeouts:
 class UpstreamRequest:
     """A request that can be sent to any member of a version.
 
-    `body(upstream_model)` gives the bytes for a member; `headers(attempt_number)` the headers of an
+    `body(member)` gives the bytes for it; `headers(attempt_number)` the headers of an
     attempt (1, 2, …), so that each attempt has its own request id and traceparent.
     """
 
     path: str
-    body: Callable[[str], bytes]
+    body: Callable[[Member], bytes]
     headers: Callable[[int], Mapping[str, str]]
     is_stream: bool
     needs: Needs = NO_NEEDS

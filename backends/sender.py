@@ -93,21 +93,22 @@ class Sender:
     ) -> Exchange:
         """One attempt. Whatever goes wrong, cancellation too, the count is given back and the attempt tells of it."""
         attempt = attempts[-1]
+        timeouts = self._timeouts_of(version)
         trial = self._router.begin(
-            member, version=version, is_stream=request.is_stream, patience_s=self._timeouts.first_byte_s
+            member, version=version, is_stream=request.is_stream, patience_s=timeouts.first_byte_s
         )
         exchange: Exchange | None = None
         try:
-            reply = await self._send(member, request, attempt, deadline_s)
+            reply = await self._send(member, request, attempt, timeouts, deadline_s)
             exchange = Exchange(
                 reply,
                 attempts=attempts,
                 trial=trial,
-                idle_s=self._timeouts.idle_s,
+                idle_s=timeouts.idle_s,
                 deadline_s=deadline_s,
                 max_event_bytes=self._max_event_bytes,
             )
-            await self._judge(exchange, attempt, trial)
+            await self._judge(exchange, attempt, trial, until_s=attempt.started_s + timeouts.first_byte_s)
         except BaseException as error:
             attempt.error = _word(error)
             attempt.ended_s = time.monotonic()
@@ -119,8 +120,17 @@ class Sender:
             raise
         return exchange
 
+    def _timeouts_of(self, version: Version) -> Timeouts:
+        pool = self._router.pools.get(version.model)
+        return self._timeouts if pool is None or pool.timeouts is None else pool.timeouts
+
     async def _send(
-        self, member: Member, request: UpstreamRequest, attempt: Attempt, deadline_s: float
+        self,
+        member: Member,
+        request: UpstreamRequest,
+        attempt: Attempt,
+        timeouts: Timeouts,
+        deadline_s: float,
     ) -> Reply:
         left_s = deadline_s - time.monotonic()
         if left_s <= 0:
@@ -129,22 +139,20 @@ class Sender:
         headers = {"accept": accept, "content-type": "application/json", **request.headers(attempt.number)}
         return await self._backend.send(
             member,
-            Outgoing("POST", request.path, headers, request.body(member.upstream_model)),
-            connect_s=min(self._timeouts.connect_s, left_s),
+            Outgoing("POST", request.path, headers, request.body(member)),
+            connect_s=min(timeouts.connect_s, left_s),
             # The head of a whole answer comes with its body: giving up earlier would throw away a long generation.
-            first_byte_s=min(self._timeouts.first_byte_s, left_s) if request.is_stream else left_s,
+            first_byte_s=min(timeouts.first_byte_s, left_s) if request.is_stream else left_s,
         )
 
-    async def _judge(self, exchange: Exchange, attempt: Attempt, trial: Trial) -> None:
+    async def _judge(self, exchange: Exchange, attempt: Attempt, trial: Trial, *, until_s: float) -> None:
         """Note a failure that came as an answer; a stream shows itself only in its first event."""
         attempt.status = exchange.status
         attempt.error = failure_in_status(exchange.status)
         if (rest_s := rest_asked(exchange.status, exchange.headers)) is not None:
             trial.note_rest(rest_s)
         if exchange.is_stream:
-            events = await exchange.await_first_events(
-                until_s=attempt.started_s + self._timeouts.first_byte_s
-            )
+            events = await exchange.await_first_events(until_s=until_s)
             failure = failure_in_events(events)
             if failure is not None:
                 raise UpstreamBroken(f"{attempt.member} began no answer ({failure})", reason=failure)

@@ -23,6 +23,7 @@ class Breaker:
 
     def __init__(self) -> None:
         self.opened_s: float | None = None
+        self.openings = 0
         self.is_unreached = (
             False  # opened because the server could not be reached: that is certain, not statistics
         )
@@ -66,6 +67,7 @@ class Breaker:
                 self.is_unreached = is_unreached
         elif is_unreached or self._in_a_row >= _IN_A_ROW or self._is_failing(now_s):
             self.opened_s, self._until_s = now_s, now_s + self._open_s
+            self.openings += 1
             self.is_unreached = is_unreached
 
     def note_no_verdict(self, *, is_trial: bool) -> None:

@@ -23,7 +23,7 @@ from .errors import (
 )
 from .identity.authenticate import Authenticator
 from .identity.failover import reapply_after_failovers
-from .identity.keys import mint
+from .identity.keys import mint, new_secret, plaintext
 from .identity.last_used import LastUsed
 from .identity.lifecycle import disabled, enabled, rotate, rotated
 from .identity.store_directory import StoreDirectory
@@ -144,6 +144,8 @@ __all__ = [
     "facts_of",
     "imported",
     "mint",
+    "new_secret",
+    "plaintext",
     "reapply_after_failovers",
     "rotate",
     "rotated",

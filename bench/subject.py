@@ -44,7 +44,7 @@ def gateway(folder: Path, *, model: Path, upstream_port: int, collector_port: in
         # Deadlines that a busy machine does not reach: what is measured is the work, not giving it up.
         "store": {"deadline_ms": 2_000},
         "cache": {"embedder": {"model": str(model)}, "semantic_deadline_ms": 5_000},
-        "limits": {"rate_per_s": 1_000_000, "burst": 1_000_000},
+        "limits": {"requests_per_s": 5_000, "burst": 1_000_000_000},
     }
     config = folder / "echogate.yaml"
     config.write_text(json.dumps(settings))  # which is YAML too

@@ -27,14 +27,24 @@ from .body import Json
 from .data.wire import Reply
 from .errors import from_limits, from_refusal
 from .timeline import Timeline
+from .usage import UsageRecorder
+from .usage_store import Counts
 
 
 class Admissions:
     """Admits requests. `charges_hits`: whether a stored answer costs the tokens that it cost when it was made."""
 
-    def __init__(self, limiter: Limiter, *, prices: Prices | None = None, charges_hits: bool = False) -> None:
+    def __init__(
+        self,
+        limiter: Limiter,
+        *,
+        usage: UsageRecorder,
+        prices: Prices,
+        charges_hits: bool = False,
+    ) -> None:
         self._limiter = limiter
-        self._prices = prices or Prices({})
+        self._usage = usage
+        self._prices = prices
         self._usual = UsualOutputs()
         self._charges_hits = charges_hits
 
@@ -51,14 +61,22 @@ class Admissions:
         model = values.get("model")
         cost = self._cost(model, reserved) if isinstance(model, str) else 0.0
         taking = self._limiter.take(principal, tokens=reserved.tokens, cost=cost, deadline=deadline)
-        return Admission(self, principal.key_id, reserved, taking)
+        return Admission(self, principal, reserved, taking)
 
-    def settle(self, grant: Grant, key_id: str, reserved: Estimate, timeline: Timeline, reply: Reply) -> None:
+    def settle(
+        self, grant: Grant, principal: Principal, reserved: Estimate, timeline: Timeline, reply: Reply
+    ) -> None:
         used = self._used(reserved, timeline, reply)
         if timeline.cache_word in ("miss", "bypass", "refresh") and timeline.output_tokens is not None:
-            self._usual.note(key_id, timeline.output_tokens)
+            self._usual.note(principal.key_id, timeline.output_tokens)
         cost = self._cost(timeline.model, used) if timeline.model else 0.0
         self._limiter.settle(grant, tokens=used.tokens, cost=cost)
+        self.count(principal, _counts(timeline, reply, used, cost))
+
+    def count(self, principal: Principal, counts: Counts) -> None:
+        self._usage.note(
+            tenant=principal.tenant, service=principal.service, key_id=principal.key_id, counts=counts
+        )
 
     def _used(self, reserved: Estimate, timeline: Timeline, reply: Reply) -> Estimate:
         is_hit = timeline.cache_word.startswith("hit")
@@ -80,7 +98,7 @@ class Admission:
     """One request's share of its limits. `settle` on every exit once it was decided."""
 
     _admissions: Admissions
-    _key_id: str
+    _principal: Principal
     _reserved: Estimate
     _taking: Awaitable[Grant | Refusal]
     _grant: Grant | None = None
@@ -93,12 +111,30 @@ class Admission:
             raise from_limits(error) from error
         notes.limit(timeline, reply, answer, started, time.monotonic())
         if isinstance(answer, Refusal):
+            self._admissions.count(self._principal, Counts(requests=1, limited=1))
             raise from_refusal(answer)
         self._grant = answer
 
     def settle(self, timeline: Timeline, reply: Reply) -> None:
         if self._grant is not None:
-            self._admissions.settle(self._grant, self._key_id, self._reserved, timeline, reply)
+            self._admissions.settle(self._grant, self._principal, self._reserved, timeline, reply)
+
+
+def _counts(timeline: Timeline, reply: Reply, used: Estimate, cost: float) -> Counts:
+    """For the usage report. What failed, or broke off, has no whole reply by now."""
+    word = timeline.cache_word
+    counts = Counts(requests=1, cost=cost)
+    if reply.status != 200 or not reply.is_ended:
+        counts.failed = 1
+    if word.startswith("hit"):
+        counts.hits_exact, counts.hits_semantic = int(word == "hit-exact"), int(word == "hit-semantic")
+        counts.saved_input_tokens = timeline.input_tokens or 0
+        counts.saved_output_tokens = timeline.output_tokens or 0
+    elif word == "shared":
+        counts.shared = 1
+    else:
+        counts.input_tokens, counts.output_tokens = used
+    return counts
 
 
 def _most_tokens(values: dict[str, Json]) -> int | None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import hmac
 import ipaddress
 import secrets
 import time
@@ -14,13 +12,14 @@ from typing import Any, Protocol
 import structlog
 from redis.exceptions import ResponseError
 
+from .admin_keys import AdminKeys, mint, of_plaintext
 from .data_folder import DataFolder
 from .settings_sections import split_bind
 
 _log = structlog.get_logger("gateway.bootstrap")
 
 _SECRET = "eg:{k}:secret"  # noqa: S105 - the name of a store key
-_ADMIN = "eg:{k}:admin"
+_FIRST = "the first one"
 _PAUSE_S = 0.2
 _PATIENCE_S = 2.0  # per command: nobody is being served yet
 _LINE_EVERY_S = 10.0
@@ -35,24 +34,9 @@ class Store(Protocol):
         self, *command: bytes | str | int | float, deadline: float | None = None
     ) -> Awaitable[Any]: ...
 
-
-class AdminKey:
-    """What an admin key is checked against: its hash (None: there is no admin key).
-
-    `new` is the key itself where this start made it, to be shown once.
-    """
-
-    def __init__(self, sha256: bytes | None, *, new: str | None = None) -> None:
-        self._sha256 = sha256
-        self.new = new
-
-    @property
-    def exists(self) -> bool:
-        return self._sha256 is not None
-
-    def is_right(self, presented: str) -> bool:
-        """In time that does not tell how far it is right."""
-        return hmac.compare_digest(_sha256(presented), self._sha256 or b"\0" * 32) and self.exists
+    async def execute_everywhere(
+        self, *command: bytes | str | int | float, deadline: float | None = None
+    ) -> list[Any]: ...
 
 
 async def wait_for_store(store: Store) -> None:
@@ -73,13 +57,13 @@ async def wait_for_store(store: Store) -> None:
 async def refuse_evicting_policy(store: Store) -> None:
     """A store that may evict keys, limits and revocations is not durable. Raises BootstrapError."""
     try:
-        reply = await store.execute("CONFIG", "GET", "maxmemory-policy", deadline=_soon())
+        replies = await store.execute_everywhere("CONFIG", "GET", "maxmemory-policy", deadline=_soon())
     except ResponseError:  # managed stores often forbid CONFIG
         _log.warning("store.durable does not tell its maxmemory-policy; it must be noeviction")
         return
-    values = list(reply.values()) if isinstance(reply, dict) else list(reply)
-    policy = values[-1].decode() if values else "noeviction"
-    if policy != "noeviction":
+    for _, policy_name in replies:
+        if (policy := policy_name.decode()) == "noeviction":
+            continue
         raise BootstrapError(
             f"store.durable has the maxmemory-policy {policy!r}, which may drop keys and limits: set it to "
             "noeviction, or point store.durable at another store"
@@ -93,30 +77,35 @@ async def deployment_secret(store: Store) -> bytes:
     return found
 
 
-async def admin_key(store: Store, folder: DataFolder, *, bind: str) -> AdminKey:
-    """The admin key, made and written to the data folder if there is none and the plane is local.
+async def first_admin_key(keys: AdminKeys, folder: DataFolder, *, bind: str) -> str | None:
+    """Make the first admin key, an owner's, if there is none and the plane is local: it is written to the data
+    folder, and returned where this start made it. Raises BootstrapError.
 
     The file comes first: if we die in between, the next start finds it and registers the same key.
     """
-    known: bytes | None = await store.execute("GET", _ADMIN, deadline=_soon())
-    if known is not None:
-        return AdminKey(known)
+    if await keys.all():
+        return None
     if not is_loopback(bind):
         _log.warning(
             "there is no admin key, and none is made while admin.bind is not a loopback address", bind=bind
         )
-        return AdminKey(None)
-    key = folder.read_admin_key()
-    new = None
-    if key is None:
-        key = new = f"ega-{secrets.token_urlsafe(32)}"
-        folder.write_admin_key(new)
-    await store.execute("SET", _ADMIN, _sha256(key), "NX", deadline=_soon())
-    registered: bytes = await store.execute("GET", _ADMIN, deadline=_soon())
-    if new is not None and registered != _sha256(new):  # another host was faster
+        return None
+    written = folder.read_admin_key()
+    if written is not None:
+        record = of_plaintext(written, _FIRST, "owner", at_s=time.time())
+        if record is None:
+            raise BootstrapError(
+                f"{folder.admin_key_path} does not hold an admin key (ega-<id>-<secret>): remove the file, and "
+                "the next start makes a key"
+            )
+        await keys.add_first(record)
+        return None
+    record, key = mint(_FIRST, "owner", at_s=time.time())
+    folder.write_admin_key(key)
+    if not await keys.add_first(record):  # another host was faster
         folder.remove_admin_key()
-        new = None
-    return AdminKey(registered, new=new)
+        return None
+    return key
 
 
 def is_loopback(bind: str) -> bool:
@@ -127,10 +116,6 @@ def is_loopback(bind: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def _sha256(key: str) -> bytes:
-    return hashlib.sha256(key.encode()).digest()
 
 
 def _soon() -> float:

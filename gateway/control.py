@@ -21,14 +21,20 @@ _PAUSE_S = 0.5
 
 
 class KeyChanged(msgspec.Struct, frozen=True, tag="key-changed"):
-    """A key was revoked or its limits were changed: what is remembered of it is void."""
+    """A key was changed, disabled or deleted: what is remembered of it is void."""
 
     key_id: str
 
 
-ControlRecord = KeyChanged  # a union, once there are more kinds
+class TenantChanged(msgspec.Struct, frozen=True, tag="tenant-changed"):
+    """A tenant or one of its services was changed: what is remembered of any of its keys is void."""
 
-_decoder = msgspec.json.Decoder(ControlRecord)
+    tenant: str
+
+
+ControlRecord = KeyChanged | TenantChanged
+
+_decoder: msgspec.json.Decoder[ControlRecord] = msgspec.json.Decoder(ControlRecord)
 
 
 class Store(Protocol):

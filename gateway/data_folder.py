@@ -1,4 +1,4 @@
-"""Owns the data folder: one `serve` at a time, who that is, and where the admin key lies."""
+"""Owns the data folder: one `serve` at a time, who that is, and where the admin key and the audit key lie."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
+
+_AUDIT_KEY_BYTES = 32
 
 
 class DataFolderError(Exception):
@@ -29,12 +31,21 @@ class DataFolder:
         self.path = path
         self._lock_path = path / "serve.lock"
         self.admin_key_path = path / "admin.key"
+        self.admin_certificate_path = path / "admin-client.pem"
+        self._audit_key_path = path / "audit.key"
+
+    def make(self) -> None:
+        """For its owner's eyes only, if it is not there yet. Raises DataFolderError."""
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise DataFolderError(f"cannot use the data folder {self.path}: {error.strerror}") from error
 
     @contextmanager
     def held(self) -> Iterator[LockedFolder]:
         """Hold the folder for as long as the block runs. Raises DataFolderError if another process does."""
+        self.make()
         try:
-            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise DataFolderError(f"cannot use the data folder {self.path}: {error.strerror}") from error
@@ -66,17 +77,25 @@ class DataFolder:
             raise DataFolderError(f"cannot read {self.admin_key_path}: {error.strerror}") from error
 
     def write_admin_key(self, key: str) -> None:
-        """For its owner's eyes only, from the first byte on, and whole or not at all."""
-        draft = self.admin_key_path.with_suffix(f".{secrets.token_hex(4)}")
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="ascii") as file:
-            file.write(key + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        draft.rename(self.admin_key_path)
+        _write_secret(self.admin_key_path, key)
 
     def remove_admin_key(self) -> None:
         self.admin_key_path.unlink(missing_ok=True)
+
+    def audit_key(self) -> bytes:
+        """The audit log's key, which is made if it is not there. Raises DataFolderError."""
+        path = self._audit_key_path
+        try:
+            if not path.exists():
+                _write_secret(path, secrets.token_hex(_AUDIT_KEY_BYTES))
+            key = bytes.fromhex(path.read_text(encoding="ascii"))
+        except OSError as error:
+            raise DataFolderError(f"cannot use {path}: {error.strerror}") from error
+        except ValueError as error:
+            raise DataFolderError(f"{path} is not a key: expected hexadecimal digits") from error
+        if len(key) < _AUDIT_KEY_BYTES:
+            raise DataFolderError(f"{path} has {len(key)} bytes; it needs at least {_AUDIT_KEY_BYTES}")
+        return key
 
     def _by_whom(self) -> str:
         holder = _read_holder(self._lock_path)
@@ -94,6 +113,17 @@ class LockedFolder:
         content = msgspec.json.encode(holder)
         os.ftruncate(self._lock, 0)
         os.pwrite(self._lock, content, 0)
+
+
+def _write_secret(path: Path, secret: str) -> None:
+    """For its owner's eyes only, from the first byte on, and whole or not at all."""
+    draft = path.with_suffix(f".{secrets.token_hex(4)}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write(secret + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    draft.rename(path)
 
 
 def _try_lock(descriptor: int) -> bool:

@@ -5,16 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .bootstrap import is_loopback
-from .settings import Settings, read_api_key, read_otel_environment
+from .settings import Settings, read_api_key, read_audit_key, read_otel_environment
 from .settings_errors import SettingsError
 from .settings_sections import split_bind
+from .tls import server_context
+
+_STORE_GONE = {
+    "local": "each worker enforces its share of every limit",
+    "closed": "requests of keys with limits are refused",
+    "open": "nothing is limited",
+}
 
 
 def sentences(settings: Settings) -> Iterator[str]:
     server, cache, limits = settings.server, settings.cache, settings.limits
     workers = "1 worker" if server.workers == 1 else f"{server.workers} workers"
-    yield f"Applications reach Echogate at http://{server.bind}/v1, served by {workers}."
-    yield f"Admins reach it at http://{settings.admin.bind} (keys, metrics, documentation)."
+    scheme = {True: "https", False: "http"}
+    yield f"Applications reach Echogate at {scheme[server.tls is not None]}://{server.bind}/v1, served by {workers}."
+    admin = settings.admin
+    yield f"Admins reach it at {scheme[admin.tls is not None]}://{admin.bind} (keys, metrics, documentation)."
+    if admin.tls is not None and admin.tls.client_ca is not None:
+        yield f"Admins need a client certificate that {admin.tls.client_ca} has signed."
     if not is_loopback(settings.admin.bind):
         yield "No admin key is made while admin.bind is not a loopback address; one made earlier still works."
     yield f"Its data lies in {settings.data_dir}."
@@ -24,7 +35,10 @@ def sentences(settings: Settings) -> Iterator[str]:
         yield "The stores are the ones named by store.durable and store.cache."
     yield from _pools(settings)
     yield from _cache(settings)
-    yield f"A new key may make {limits.rate_per_s:g} requests a second, {limits.burst} at once, unless told otherwise."
+    yield f"A new key may make {limits.requests_per_s:g} requests a second, {limits.burst} at once, by default."
+    yield f"While the durable store is away, {_STORE_GONE[limits.store_gone]}."
+    if settings.prices and (unpriced := sorted(set(settings.pools) - set(settings.prices))):
+        yield f"Budgets of money do not count {', '.join(unpriced)}: they have no `prices`."
     protocol = read_otel_environment().protocol
     if protocol is None:
         yield "No traces are sent: OTEL_EXPORTER_OTLP_ENDPOINT is not set, or tracing is switched off."
@@ -47,10 +61,23 @@ def problems(settings: Settings) -> list[str]:
         read_otel_environment()
     except SettingsError as error:
         found.append(str(error))
+    found.extend(_files(settings))
     _, data_port = split_bind(settings.server.bind)
     if data_port and settings.server.bind == settings.admin.bind:
         found.append(f"server.bind and admin.bind are both {settings.admin.bind}: give them different ports")
     return found
+
+
+def _files(settings: Settings) -> Iterator[str]:
+    try:
+        if settings.server.tls is not None:
+            server_context(settings.server.tls, setting="server.tls")
+        if settings.admin.tls is not None:
+            server_context(settings.admin.tls, setting="admin.tls")
+        if settings.admin.audit_key_env is not None:
+            read_audit_key(settings.admin.audit_key_env)
+    except SettingsError as error:
+        yield str(error)
 
 
 def _pools(settings: Settings) -> Iterator[str]:

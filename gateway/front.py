@@ -16,6 +16,8 @@ from backends import BackendError
 
 from . import notes
 from .data.health import Health
+from .data.me import PATH as ME
+from .data.me import Me
 from .data.models import PREFIX as MODELS
 from .data.models import Models
 from .data.wire import Receive, Reply, Request, Scope, Send
@@ -46,17 +48,18 @@ class Front:
         *,
         pipeline: Pipeline,
         models: Models,
+        me: Me,
         health: Health,
         telemetry: Telemetry,
-        request_timeout_s: float,
+        longest_request_s: Callable[[], float],
     ) -> None:
         self._pipeline = pipeline
-        self._models = models
         self._health = health
         self._telemetry = telemetry
-        self._request_timeout_s = request_timeout_s
+        self._longest_request_s = longest_request_s
         self._chat = Route(("POST",), CHAT, self._answer_chat)
         self._list = Route(("GET", "HEAD"), MODELS, models.answer)
+        self._me = Route(("GET", "HEAD"), ME, me.answer)
         self.in_flight = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -65,7 +68,10 @@ class Front:
             return
         path: str = scope["path"]
         route = self._chat if path == CHAT else self._find(path)
-        request = Request(scope["method"], path, scope["headers"], receive)
+        client = scope.get("client")
+        request = Request(
+            scope["method"], path, scope["headers"], receive, client[0] if client else "unknown"
+        )
         reply = Reply(send, is_head=request.method == "HEAD")
         if route is None:
             await self._untraced(request, reply)
@@ -80,6 +86,8 @@ class Front:
         path = path.rstrip("/")
         if path == CHAT:
             return self._chat
+        if path == ME:
+            return self._me
         return self._list if path == MODELS or path.startswith(MODELS + "/") else None
 
     async def _untraced(self, request: Request, reply: Reply) -> None:
@@ -143,7 +151,7 @@ class Front:
             await reply.fail(failure)
 
     async def _answer_chat(self, request: Request, reply: Reply, timeline: Timeline) -> None:
-        timeout_s = min(self._request_timeout_s, _client_timeout_s(request))
+        timeout_s = min(self._longest_request_s(), _client_timeout_s(request))
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(timeout_s):
             await self._pipeline.answer(request, reply, timeline, deadline_s=loop.time() + timeout_s)

@@ -71,13 +71,20 @@ class Metrics:
         self._store_up = gauge(table.STORE_UP, on)
         self._read_in_flight: Callable[[], Mapping[str, int]] = dict
         self._read_store_up: Callable[[], Mapping[str, bool]] = dict
+        self._limits_shared = gauge(table.LIMITS_SHARED, on)
+        self._read_limits_shared: Callable[[], bool] = lambda: True
 
     def watch(
-        self, *, in_flight: Callable[[], Mapping[str, int]], store_up: Callable[[], Mapping[str, bool]]
+        self,
+        *,
+        in_flight: Callable[[], Mapping[str, int]],
+        store_up: Callable[[], Mapping[str, bool]],
+        limits_shared: Callable[[], bool],
     ) -> None:
-        """Read these gauges whenever a snapshot is taken: by backend name, by store role."""
+        """Read these gauges whenever a snapshot is taken: by backend name, by store role, for all limits."""
         self._read_in_flight = in_flight
         self._read_store_up = store_up
+        self._read_limits_shared = limits_shared
 
     def count(self, timeline: Timeline, *, exemplar: Exemplar) -> None:
         """Add a finished request. `exemplar` names its trace, where that trace is kept."""
@@ -108,6 +115,7 @@ class Metrics:
             self._in_flight.labels(name).set(count)
         for role, is_up in self._read_store_up().items():
             self._store_up.labels(role).set(is_up)
+        self._limits_shared.set(self._read_limits_shared())
         return take(self._registry)
 
 

@@ -16,7 +16,7 @@ from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector
 from prometheus_client.samples import Exemplar
 
-LEAST = frozenset({"echogate_store_up"})
+LEAST = frozenset({"echogate_store_up", "echogate_limits_shared"})
 
 OPENMETRICS_TYPE = openmetrics.CONTENT_TYPE_LATEST
 PROMETHEUS_TYPE = exposition.CONTENT_TYPE_LATEST

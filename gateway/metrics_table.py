@@ -61,6 +61,11 @@ IN_FLIGHT = MetricFact(
 STORE_UP = MetricFact(
     "echogate_store_up", "gauge", "1 if every worker reaches the store of this role", ("role",)
 )
+LIMITS_SHARED = MetricFact(
+    "echogate_limits_shared",
+    "gauge",
+    "1 if every worker decides by the limits that all share, 0 if one decides alone while the store is away",
+)
 SPANS_DROPPED = MetricFact(
     "echogate_spans_dropped_total", "counter", "Spans that did not reach the collector", ("reason",)
 )
@@ -80,6 +85,7 @@ METRICS = (
     LIMITED,
     IN_FLIGHT,
     STORE_UP,
+    LIMITS_SHARED,
     SPANS_DROPPED,
     TELEMETRY_ERRORS,
     WORKERS,

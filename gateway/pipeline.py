@@ -14,8 +14,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import partial
 
-from auth import Authenticator, AuthError, Principal
-from backends import Pools, UnknownModel
+from auth import Principal
+from backends import UnknownModel
 from cache import Hit, Lookup, Miss, Question, SemanticCache, Ticket
 
 from . import notes, spans
@@ -23,13 +23,15 @@ from .admission import Admissions
 from .asking import Asking
 from .body import Body, split
 from .call import Call, read_wish
+from .callers import Callers
 from .controls import MODES, Controls, Mode, read_controls
 from .data.wire import Reply, Request, departure
 from .eligibility import Plan, plan
-from .errors import NO_RETRY, ApiError, TimedOut, from_auth, missing_scope, unknown_model
+from .errors import NO_RETRY, ApiError, TimedOut, missing_scope, unknown_model
 from .relay import AnswerFlight, AnswerFlights, relay_out
 from .render import Reply as Fresh
 from .render import as_chunks, as_json
+from .routing import Routing
 from .timeline import Timeline
 
 
@@ -49,24 +51,24 @@ class Pipeline:
     def __init__(
         self,
         *,
-        authenticator: Authenticator,
+        callers: Callers,
         admissions: Admissions,
-        pools: Pools,
+        routing: Routing,
         cache: SemanticCache,
         flights: AnswerFlights,
         asking: Asking,
         policy: Policy,
     ) -> None:
-        self._authenticator = authenticator
+        self._callers = callers
         self._admissions = admissions
-        self._pools = pools
+        self._routing = routing
         self._cache = cache
         self._flights = flights
         self._asking = asking
         self._policy = policy
 
     async def answer(self, request: Request, reply: Reply, timeline: Timeline, *, deadline_s: float) -> None:
-        principal = await self._authenticate(request, timeline)
+        principal = await self._callers.identify(request, timeline)
         raw = await request.body(self._policy.body_limit_bytes)
         started = time.monotonic()
         store_deadline = started + self._policy.store_deadline_s
@@ -79,7 +81,7 @@ class Pipeline:
         try:
             if malformed is not None:
                 raise malformed
-            call = self._read(body, request, principal, timeline, deadline_s=deadline_s)
+            call = self._read(body, len(raw), request, principal, timeline, deadline_s=deadline_s)
             if call.question is not None and call.controls.reads:
                 lookup = self._cache.begin(call.question, deadline=store_deadline)
                 sibling = self._flights.find(_key(call.question))
@@ -118,26 +120,15 @@ class Pipeline:
             else:
                 await self._miss(found, call, call.question, request, reply, timeline)
 
-    async def _authenticate(self, request: Request, timeline: Timeline) -> Principal:
-        started = time.monotonic()
-        try:
-            principal = await self._authenticator.authenticate(
-                request.raw_headers, deadline=started + self._policy.store_deadline_s
-            )
-        except AuthError as error:
-            refusal = from_auth(error)
-            spans.note_authentication(timeline, started, time.monotonic(), error=refusal.code)
-            raise refusal from error
-        timeline.tenant, timeline.service, timeline.key_id = (
-            principal.tenant,
-            principal.service,
-            principal.key_id,
-        )
-        spans.note_authentication(timeline, started, time.monotonic())
-        return principal
-
     def _read(
-        self, body: Body, request: Request, principal: Principal, timeline: Timeline, *, deadline_s: float
+        self,
+        body: Body,
+        body_bytes: int,
+        request: Request,
+        principal: Principal,
+        timeline: Timeline,
+        *,
+        deadline_s: float,
     ) -> Call:
         if not principal.has_scope("chat"):
             raise missing_scope("chat")
@@ -147,14 +138,22 @@ class Pipeline:
         timeline.is_stream = wish.wants_stream
         # Fixed before the look-up, so that what is served and what is stored is of one version.
         try:
-            version = self._pools.resolve(wish.model, sticky=principal.key_id)
+            route = self._routing.route(
+                wish.model,
+                principal,
+                body,
+                request.headers,
+                body_bytes=body_bytes,
+                began_s=timeline.started,
+                deadline_s=deadline_s,
+            )
         except UnknownModel as error:
             raise unknown_model(wish.model) from error
         timeline.model = wish.model
         controls = read_controls(request.headers, body.values.get("cache"), mode=self._mode_of(principal))
-        planned = plan(body.values, principal=principal, version=version, controls=controls)
+        planned = plan(body.values, principal=principal, version=route.version, controls=controls)
         question = self._question(planned, controls) if planned.bypass is None else None
-        return Call(body, wish, version, controls, question, planned.bypass, deadline_s)
+        return Call(body, wish, route, controls, question, planned.bypass)
 
     def _mode_of(self, principal: Principal) -> Mode:
         """The deployment's mode, unless the key's is narrower."""

@@ -1,11 +1,12 @@
-"""Decides how uvicorn is run here, for both planes: no access log, no signals, no trust in forwarded headers."""
+"""Decides how uvicorn is run here, for both planes: no access log, no signals, no trust in whom nobody named."""
 
 from __future__ import annotations
 
 import asyncio
 import math
 import socket
-from collections.abc import Generator
+import ssl
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,9 +18,19 @@ _KEEP_ALIVE_S = 75  # above the idle timeout of the usual load balancers, so tha
 
 
 class Server(uvicorn.Server):
-    """uvicorn without its own signal handling: whoever runs it decides when it ends."""
+    """uvicorn without its own signal handling: whoever runs it decides when it ends.
 
-    def __init__(self, asgi: Any, *, grace_s: float) -> None:
+    X-Forwarded-For and X-Forwarded-Proto are believed of `trusted_proxies` (addresses and networks) alone.
+    """
+
+    def __init__(
+        self,
+        asgi: Any,
+        *,
+        grace_s: float,
+        tls: ssl.SSLContext | None = None,
+        trusted_proxies: Sequence[str] = (),
+    ) -> None:
         super().__init__(
             uvicorn.Config(
                 asgi,
@@ -31,7 +42,9 @@ class Server(uvicorn.Server):
                 access_log=False,
                 log_config=None,
                 server_header=False,
-                proxy_headers=False,
+                proxy_headers=bool(trusted_proxies),
+                forwarded_allow_ips=list(trusted_proxies),
+                ssl_context_factory=None if tls is None else lambda _config, _default: tls,
                 timeout_keep_alive=_KEEP_ALIVE_S,
                 timeout_graceful_shutdown=math.ceil(grace_s),
             )

@@ -61,11 +61,11 @@ class FailureBursts:
     def __len__(self) -> int:
         return len(self._counts)
 
-    def note(self, source_ip: str, key_id: str | None, *, at_s: float) -> None:
-        """A login failed. `key_id` is the public id that was presented, if it was a key at all."""
-        self._count("address", source_ip, key_id, at_s)
+    def note(self, source_ip: str, key_id: str | None, *, at_s: float, times: int = 1) -> None:
+        """A login failed so many times. `key_id` is the public id that was presented, if it was a key at all."""
+        self._count("address", source_ip, key_id, at_s, times)
         if key_id is not None:
-            self._count("key", key_id, source_ip, at_s)
+            self._count("key", key_id, source_ip, at_s, times)
 
     def due(self, now_s: float) -> list[Burst]:
         """The bursts whose minute is over; each is given once."""
@@ -83,7 +83,9 @@ class FailureBursts:
                 bursts.append(Burst(None, name, count.failures, count.first_at_s, count.last_at_s))
         return bursts
 
-    def _count(self, kind: Literal["address", "key"], name: str, partner: str | None, at_s: float) -> None:
+    def _count(
+        self, kind: Literal["address", "key"], name: str, partner: str | None, at_s: float, times: int
+    ) -> None:
         if (kind, name) not in self._counts and len(self._counts) >= _CAPACITY:
             if kind == "key":
                 return
@@ -93,5 +95,5 @@ class FailureBursts:
             count = self._counts[kind, name] = _Count(partner, at_s, at_s)
         elif count.partner != partner:
             count.partner = None
-        count.failures += 1
+        count.failures += times
         count.last_at_s = at_s

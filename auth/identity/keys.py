@@ -40,13 +40,15 @@ def mint(
     policy: Policy = Policy(),  # noqa: B008 - frozen
     metadata: Mapping[str, str] | None = None,
     expires_at_s: float | None = None,
+    secret: str | None = None,
 ) -> tuple[KeyRecord, str]:
     """A new key: the record to keep, and the plaintext `eg-<public id>-<secret>` to show once.
 
+    `secret` is for who must be able to make the same one again: 32 random bytes in 43 url-safe characters.
     Raises ValueError, in words for an admin, for names, metadata or a policy that may not be.
     """
     key_id = "".join(secrets.choice(_ID_ALPHABET) for _ in range(_ID_LENGTH))
-    secret = new_secret()
+    secret = secret or new_secret()
     record = KeyRecord(
         key_id=key_id,
         tenant=tenant,

@@ -1,96 +1,170 @@
-"""Decides who may manage keys, and does it: create, list, revoke."""
+"""The admin API's keys: make, list, look at, change, rotate, disable, enable, delete."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-from fastapi import APIRouter, Depends, Header
+from fastapi import APIRouter, Depends, Query, Response
 
-from auth import KeyRef, KeysUnavailable, NoSuchRecord, disabled, mint
+from auth import KeyRecord, KeyRef, disabled, enabled, mint, new_secret, plaintext, rotated
 
-from ..control import KeyChanged
-from ..errors import NO_RETRY, InvalidRequest, NotFound, Unauthorized, Unavailable
-from .model import Change, Error, Key, KeyList, KeyRequest, NewKey, RevokedKey, limits_of
+from ..errors import NotFound
+from .access import Actor, needs
+from .acts import Acts, refusals
+from .idempotency import IdempotencyKey
+from .model import After, Deleted, Listing, PageSize
+from .model_records import (
+    ChangedKey,
+    KeyDetail,
+    KeyOut,
+    KeyRequest,
+    KeyUpdate,
+    NewKey,
+    RotatedKey,
+    RotateRequest,
+    State,
+    expiry,
+    key_fields,
+    policy_of,
+    state_of,
+)
+from .model_rights import RightsModel
+from .replies import errors
 
 if TYPE_CHECKING:
     from .app import AdminContext
 
-_ERRORS: dict[int | str, dict[str, object]] = {
-    401: {"model": Error, "description": "No admin key, or the wrong one"},
-    503: {"model": Error, "description": "The durable store does not answer"},
-}
 
-
-def keys_router(context: AdminContext) -> APIRouter:
-    async def need_admin_key(authorization: Annotated[str, Header()] = "") -> None:
-        expected = context.admin_key()
-        if expected is None:
-            raise Unavailable("Echogate is starting: the durable store has not answered yet.")
-        if not expected.exists:
-            raise Unauthorized(
-                "There is no admin key: it is made at a start with admin.bind on a loopback address.",
-                headers=NO_RETRY,
-            )
-        scheme, _, key = authorization.partition(" ")
-        if scheme.lower() != "bearer" or not expected.is_right(key.strip()):
-            raise Unauthorized(
-                "Expected the admin key as `Authorization: Bearer …`; it is in admin.key in the data folder.",
-                headers={"www-authenticate": "Bearer"} | NO_RETRY,
-            )
-
-    router = APIRouter(
-        prefix="/admin/keys", tags=["keys"], dependencies=[Depends(need_admin_key)], responses=_ERRORS
-    )
-
-    @router.post("", status_code=201)
-    async def create(asked: KeyRequest) -> NewKey:
-        """Make a key. Its secret is in this answer and nowhere else."""
-        try:
-            record, secret = mint(
-                tenant=asked.tenant,
-                service=asked.service,
-                name=asked.name,
-                limits=limits_of(asked.limit, context.default_limits),
-                created_at_s=time.time(),
-            )
-        except ValueError as error:
-            raise InvalidRequest(str(error)) from error
-        with _store_trouble():
-            await context.directory.add(record)
-        return NewKey.with_secret(record, secret)
-
-    @router.get("")
-    async def show() -> KeyList:
-        """All keys, newest first, revoked ones too. Secrets are not kept, so not shown."""
-        with _store_trouble():
-            page = await context.directory.keys(limit=1000)
-        return KeyList(data=[Key.of(record) for record in page.records])
-
-    @router.delete("/{key_id}", responses={404: {"model": Error}})
-    async def revoke(key_id: str) -> RevokedKey:
-        """Revoke a key. Answers once this host's workers refuse it; repeating it does no harm."""
-        with _store_trouble():
-            try:
-                written = await context.directory.change(KeyRef(key_id), partial(disabled, at_s=time.time()))
-            except NoSuchRecord as error:
-                raise NotFound(f"There is no key with the id {key_id!r}.", param="key_id") from error
-            change_id, late = await context.publish(KeyChanged(key_id))
-        return RevokedKey.with_change(written.record, Change(id=change_id, not_acknowledged_by=late))
-
+def keys_router(context: AdminContext, acts: Acts) -> APIRouter:
+    router = APIRouter(prefix="/admin/keys", tags=["keys"])
+    _add_creation(router, context, acts)
+    _add_reading(router, context)
+    _add_changes(router, context, acts)
+    _add_switches(router, context, acts)
     return router
 
 
-@contextmanager
-def _store_trouble() -> Iterator[None]:
-    """A durable store that is away is a 503, whichever call finds out."""
-    try:
-        yield
-    except (KeysUnavailable, OSError) as error:
-        raise Unavailable(
-            "The durable store (store.durable) does not answer; nothing is known to have changed.",
-            code="store_unavailable",
-        ) from error
+def _add_creation(router: APIRouter, context: AdminContext, acts: Acts) -> None:
+    writer = Depends(needs(context, "write"))
+
+    @router.post("", status_code=201, responses=errors(409, 422))
+    async def create_key(
+        asked: KeyRequest,
+        response: Response,
+        actor: Annotated[Actor, writer],
+        idempotency_key: IdempotencyKey = None,
+    ) -> NewKey:
+        """The key itself is in this answer and nowhere else. Of its secret only a SHA-256 is kept."""
+
+        async def make(secret: str) -> NewKey:
+            with refusals():
+                record, key = mint(
+                    tenant=asked.tenant,
+                    service=asked.service,
+                    name=asked.name,
+                    created_at_s=time.time(),
+                    limits=asked.limits.over(context.default_limits),
+                    policy=policy_of(asked.policy),
+                    metadata=asked.metadata,
+                    expires_at_s=expiry(asked.expires_at),
+                    secret=secret,
+                )
+            return NewKey(**key_fields(await acts.add(actor, record)), key=key)
+
+        return await context.once.reply(
+            idempotency_key,
+            asked_by=(actor.key_id, router.prefix),
+            asked=asked,
+            shape=NewKey,
+            make=make,
+            response=response,
+        )
+
+
+def _add_reading(router: APIRouter, context: AdminContext) -> None:
+    reader = Depends(needs(context, "read"))
+
+    @router.get("", responses=errors(), dependencies=[reader])
+    async def list_keys(
+        tenant: str | None = None,
+        service: Annotated[str | None, Query(description="Needs its `tenant`.")] = None,
+        state: State | None = None,
+        name: Annotated[str | None, Query(description="Part of the name.")] = None,
+        limit: PageSize = 100,
+        after: After = None,
+    ) -> Listing[KeyOut]:
+        """Newest first, those that work no more too."""
+        now_s = time.time()
+
+        def is_asked_for(record: KeyRecord) -> bool:
+            return state in (None, state_of(record, now_s=now_s)) and (name is None or name in record.name)
+
+        with refusals():
+            page = await context.directory.keys(
+                tenant=tenant, service=service, limit=limit, after=after, where=is_asked_for
+            )
+        data = [KeyOut.of(record) for record in page.records]
+        return Listing(data=data, has_more=page.next is not None, next=page.next)
+
+    @router.get("/{key_id}", responses=errors(404), dependencies=[reader])
+    async def get_key(key_id: str) -> KeyDetail:
+        with refusals():
+            record = await context.directory.get(KeyRef(key_id))
+            lineage = await context.directory.find(key_id) if record is not None else None
+        if record is None or lineage is None:
+            raise NotFound(f"There is no key with the id {key_id[:64]!r}.")
+        rights = context.rights
+        for level in (lineage.tenant, lineage.service, lineage.key):
+            rights = rights.under(level.policy)
+        return KeyDetail(**key_fields(record), effective=RightsModel.of(rights))
+
+
+def _add_changes(router: APIRouter, context: AdminContext, acts: Acts) -> None:
+    writer = Depends(needs(context, "write"))
+
+    @router.patch("/{key_id}", responses=errors(404, unreplicated=ChangedKey))
+    async def update_key(
+        key_id: str, asked: KeyUpdate, response: Response, actor: Annotated[Actor, writer]
+    ) -> ChangedKey:
+        record, change = await acts.change(actor, "update", KeyRef(key_id), asked.applied_to_key, response)
+        return ChangedKey(**key_fields(record), change=change)
+
+    @router.post("/{key_id}/rotate", responses=errors(404, unreplicated=RotatedKey))
+    async def rotate_key(
+        key_id: str,
+        response: Response,
+        actor: Annotated[Actor, writer],
+        asked: RotateRequest = _A_DAY,
+    ) -> RotatedKey:
+        """Give the key a new secret, which is in this answer and nowhere else. The old one works on for a while."""
+        secret = new_secret()
+        act = partial(rotated, secret=secret, at_s=time.time(), grace_s=asked.grace_s)
+        record, change = await acts.change(actor, "rotate", KeyRef(key_id), act, response)
+        return RotatedKey(**key_fields(record), key=plaintext(key_id, secret), change=change)
+
+    @router.delete("/{key_id}", responses=errors(404, unreplicated=Deleted))
+    async def delete_key(key_id: str, response: Response, actor: Annotated[Actor, writer]) -> Deleted:
+        """For good. Answers once this host's workers refuse it."""
+        change = await acts.delete(actor, KeyRef(key_id), response)
+        return Deleted(object="key", id=key_id, change=change)
+
+
+def _add_switches(router: APIRouter, context: AdminContext, acts: Acts) -> None:
+    operator = Depends(needs(context, "operate"))
+
+    @router.post("/{key_id}/disable", responses=errors(404, unreplicated=ChangedKey))
+    async def disable_key(key_id: str, response: Response, actor: Annotated[Actor, operator]) -> ChangedKey:
+        """Answers once this host's workers refuse it; repeating it does no harm."""
+        act = partial(disabled, at_s=time.time())
+        record, change = await acts.change(actor, "disable", KeyRef(key_id), act, response)
+        return ChangedKey(**key_fields(record), change=change)
+
+    @router.post("/{key_id}/enable", responses=errors(404, unreplicated=ChangedKey))
+    async def enable_key(key_id: str, response: Response, actor: Annotated[Actor, operator]) -> ChangedKey:
+        record, change = await acts.change(actor, "enable", KeyRef(key_id), enabled, response)
+        return ChangedKey(**key_fields(record), change=change)
+
+
+_A_DAY = RotateRequest()

@@ -1,76 +1,26 @@
-"""What the admin API takes and gives, as its documentation shows it."""
+"""What all parts of the admin API take and give alike: errors, pages of lists, and where a change is in force."""
 
 from __future__ import annotations
 
-import math
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Generic, Literal, TypeVar
 
+from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
 
-from auth import KeyRecord, Limits
+T = TypeVar("T")
 
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+LATEST_S = 2.0**37  # in the year 6325; datetimes end in 9999
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")]
+PageSize = Annotated[int, Query(ge=1, le=1000, description="At most so many.")]
+After = Annotated[str | None, Query(max_length=256, description="`next` of the page before.")]
 
 
-class Limit(BaseModel):
+class Asked(BaseModel):
+    """A request body: what it does not know is refused, so that no limit is lost to a misspelling."""
+
     model_config = ConfigDict(extra="forbid")
-
-    rate_per_s: float = Field(gt=0, le=1_000_000, description="Requests a second, on average.")
-    burst: int = Field(ge=1, le=1_000_000, description="Requests at once.")
-
-
-class KeyRequest(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-    tenant: Name = Field(
-        description="Whom the key belongs to. Cached answers are never shared between tenants."
-    )
-    service: Name = Field("default", description="Which of the tenant's services uses it.")
-    name: str = Field("", max_length=128, description="A note for humans.")
-    limit: Limit | None = Field(None, description="Request limit; null: the configured default.")
-
-
-class Key(BaseModel):
-    id: str = Field(description="The public part, as in logs and traces.")
-    tenant: str
-    service: str
-    name: str
-    limit: Limit | None
-    created_at: datetime
-    revoked_at: datetime | None = None
-
-    @classmethod
-    def of(cls, record: KeyRecord) -> Key:
-        return cls(**_fields(record))
-
-
-class NewKey(Key):
-    key: str = Field(description="The key itself, `eg-<id>-<secret>`. It is shown now and never again.")
-
-    @classmethod
-    def with_secret(cls, record: KeyRecord, secret: str) -> NewKey:
-        return cls(**_fields(record), key=secret)
-
-
-class KeyList(BaseModel):
-    object: Literal["list"] = "list"
-    data: list[Key]
-
-
-class Change(BaseModel):
-    """Where a change is in force. Workers that did not say so within a second follow when they can."""
-
-    id: str
-    not_acknowledged_by: list[int] = Field(description="Numbers of this host's workers; empty: all have it.")
-
-
-class RevokedKey(Key):
-    change: Change
-
-    @classmethod
-    def with_change(cls, record: KeyRecord, change: Change) -> RevokedKey:
-        return cls(**_fields(record), change=change)
 
 
 class ErrorBody(BaseModel):
@@ -84,23 +34,37 @@ class Error(BaseModel):
     error: ErrorBody
 
 
-def limits_of(asked: Limit | None, default: Limits) -> Limits:
-    return default if asked is None else Limits(requests_per_s=asked.rate_per_s, burst=asked.burst)
+class Listing(BaseModel, Generic[T]):
+    object: Literal["list"] = "list"
+    data: list[T]
+    has_more: bool
+    next: str | None = Field(description="To be given as `after` for what follows; null at the end.")
 
 
-def _fields(record: KeyRecord) -> dict[str, Any]:
-    return {
-        "id": record.key_id,
-        "tenant": record.tenant,
-        "service": record.service,
-        "name": record.name,
-        "limit": _limit(record.limits),
-        "created_at": datetime.fromtimestamp(record.created_at_s, UTC),
-        "revoked_at": datetime.fromtimestamp(record.disabled_at_s, UTC) if record.disabled_at_s else None,
-    }
+class Change(BaseModel):
+    """Where a change is in force.
+
+    Workers of this host that did not say so within a second are listed; they follow when they can, like those of
+    other hosts, within about a second. `replicated` is false (and the status 202) where the store has replicas and
+    none confirmed the change in time: it is in force, but would be lost if the store failed now. Then this process
+    makes it again.
+    """
+
+    replicated: bool
+    id: str | None = Field(description="Of the control record; null: the store did not take it.")
+    not_acknowledged_by: list[int] = Field(description="Numbers of this host's workers; empty: all have it.")
 
 
-def _limit(limits: Limits) -> Limit | None:
-    if limits.requests_per_s is None:
-        return None
-    return Limit(rate_per_s=limits.requests_per_s, burst=limits.burst or math.ceil(limits.requests_per_s))
+class Deleted(BaseModel):
+    object: str
+    id: str
+    deleted: Literal[True] = True
+    change: Change
+
+
+def moment(at_s: float) -> datetime:
+    return datetime.fromtimestamp(min(max(at_s, 0.0), LATEST_S), UTC)
+
+
+def moment_or_none(at_s: float | None) -> datetime | None:
+    return None if at_s is None else moment(at_s)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from urllib.parse import unquote
 
 import msgspec
 
-from auth import Authenticator, AuthError
 from backends import Pools
 
-from .. import spans
-from ..errors import from_auth, missing_scope, unknown_model
+from ..callers import Callers
+from ..errors import missing_scope, unknown_model
 from ..timeline import Timeline
 from .wire import Reply, Request
 
@@ -19,29 +17,14 @@ PREFIX = "/v1/models"
 
 
 class Models:
-    def __init__(
-        self, *, authenticator: Authenticator, pools: Pools, store_deadline_s: float, now_s: float
-    ) -> None:
-        self._authenticator = authenticator
+    def __init__(self, *, callers: Callers, pools: Pools, now_s: float) -> None:
+        self._callers = callers
         self._pools = pools
-        self._store_deadline_s = store_deadline_s
         self._created = int(now_s)
 
     async def answer(self, request: Request, reply: Reply, timeline: Timeline) -> None:
         """All of them, or the one named in the path. Raises ApiError."""
-        started = time.monotonic()
-        try:
-            principal = await self._authenticator.authenticate(
-                request.raw_headers, deadline=started + self._store_deadline_s
-            )
-        except AuthError as error:
-            raise from_auth(error) from error
-        timeline.tenant, timeline.service, timeline.key_id = (
-            principal.tenant,
-            principal.service,
-            principal.key_id,
-        )
-        spans.note_authentication(timeline, started, time.monotonic())
+        principal = await self._callers.identify(request, timeline)
         name = unquote(request.path.removeprefix(PREFIX).strip("/"))
         if not principal.has_scope("models"):
             raise missing_scope("models")

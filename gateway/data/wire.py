@@ -37,6 +37,7 @@ class Request:
     path: str
     raw_headers: Headers
     receive: Receive
+    client: str = "unknown"  # the address that asks
     headers: dict[bytes, bytes] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Describes the data plane in the admin plane's OpenAPI document: it is served elsewhere, and not by FastAPI."""
+"""Completes the admin plane's OpenAPI document: errors, keys, and the data plane, which FastAPI does not serve."""
 
 from __future__ import annotations
 
@@ -30,19 +30,23 @@ _REPLY_HEADERS = {
     "x-cache-similarity": "Cosine of your question and the stored one, on a hit.",
     "age": "Age of the stored answer in seconds, on a hit.",
     "x-echogate-backend": "The backend that answered.",
-    "x-ratelimit-limit-requests": "Requests at once that the key's limit allows.",
-    "x-ratelimit-remaining-requests": "Requests left now.",
-    "x-ratelimit-reset-requests": "Time until the limit is whole again, such as `12ms` or `6m0s`.",
+    "x-ratelimit-limit-requests": "Requests at once that the tightest limit of requests allows.",
+    "x-ratelimit-remaining-requests": "Requests left of it now.",
+    "x-ratelimit-reset-requests": "Time until it is whole again, such as `12ms` or `6m0s`.",
+    "x-ratelimit-limit-tokens": "The tightest limit of tokens a minute, where there is one; so are the next two.",
+    "x-ratelimit-remaining-tokens": "Tokens left of it now.",
+    "x-ratelimit-reset-tokens": "Time until it is whole again.",
 }
 
 _ERRORS = {
     "400": "The body or a header is not what was expected; a key that comes twice in an object is refused too.",
-    "401": "No key, two different keys, an unknown or a revoked one.",
-    "404": "No such path, or no pool serves this model.",
+    "401": "No key, two different keys, an unknown, disabled or expired one.",
+    "403": "The key does not have the scope for this.",
+    "404": "No such path, or no model of this name that the key may use.",
     "413": "The body is larger than `server.body_limit_mib`.",
-    "429": "The key's limit is reached: see `retry-after` and `retry-after-ms`.",
+    "429": "A limit of the key, its service or its tenant is reached; the message names it. See `retry-after`.",
     "502": "The backend broke off, on a second member too.",
-    "503": "Keys cannot be checked, or no backend can be tried.",
+    "503": "Keys or limits cannot be checked, or no backend can be tried.",
     "504": "The backend was too slow, or `only-if-cached` met a miss.",
 }
 
@@ -64,8 +68,8 @@ _CHAT_REQUEST: dict[str, Any] = {
 }
 
 
-def describe_data_plane(app: FastAPI) -> None:
-    """Add the data plane's paths to the application's OpenAPI document."""
+def describe(app: FastAPI) -> None:
+    """Complete the application's OpenAPI document: keys, our own shape of errors, and the data plane's paths."""
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
@@ -79,16 +83,28 @@ def describe_data_plane(app: FastAPI) -> None:
             schemes = document.setdefault("components", {}).setdefault("securitySchemes", {})
             schemes["key"] = {"type": "http", "scheme": "bearer", "description": "A key: `eg-<id>-<secret>`."}
             schemes["x-api-key"] = {"type": "apiKey", "in": "header", "name": "X-API-Key"}
-            schemes["admin"] = {"type": "http", "scheme": "bearer", "description": "The admin key."}
+            schemes["admin"] = {"type": "http", "scheme": "bearer", "description": "`ega-<id>-<secret>`"}
             for path, item in document["paths"].items():
-                if path.startswith("/admin/"):
-                    for operation in item.values():
-                        operation["security"] = [{"admin": []}]
+                for operation in item.values():
+                    _correct(operation, is_admin=path.startswith("/admin/"))
+            for name in ("HTTPValidationError", "ValidationError"):
+                document["components"].get("schemas", {}).pop(name, None)
             document["paths"] |= _paths()
             app.openapi_schema = document
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's documented way to extend the document
+
+
+def _correct(operation: dict[str, Any], *, is_admin: bool) -> None:
+    """FastAPI describes its own form of a refused request, which is not how they look here."""
+    schema = (
+        operation["responses"].get("422", {}).get("content", {}).get("application/json", {}).get("schema")
+    )
+    if schema is not None and schema.get("$ref", "").endswith("/HTTPValidationError"):
+        del operation["responses"]["422"]
+    if is_admin:
+        operation["security"] = [{"admin": []}]
 
 
 def _paths() -> dict[str, Any]:
@@ -118,6 +134,18 @@ def _paths() -> dict[str, Any]:
                 "security": secured,
                 "responses": {
                     "200": _json_reply("OpenAI's list of models"),
+                    **_error_replies({"401", "403", "503"}),
+                },
+            },
+        },
+        "/v1/me": {
+            "servers": elsewhere,
+            "get": {
+                "tags": ["data plane"],
+                "summary": "This key: what it may do, how its limits stand, what it used",
+                "security": secured,
+                "responses": {
+                    "200": _json_reply("The key, without its secret"),
                     **_error_replies({"401", "503"}),
                 },
             },

@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 PIP_INSTALL = -m pip install --constraint constraints.txt
-PYTEST = -m pytest --durations=10
+PYTEST = -m pytest
 
 .PHONY: install format check test test-full demo bench constraints clean
 .DELETE_ON_ERROR:
@@ -65,8 +65,8 @@ constraints:
 	$(PYTHON) -m venv .venv-constraints
 	.venv-constraints/bin/python -m pip install torch==2.13.0 \
 		'.[demo,dev,models,sentence-transformers,deploy-checks]'
-	.venv-constraints/bin/python -m pip freeze --exclude echogate \
-		| sed -e 's/+[a-z0-9.]*$$//' > constraints.txt
+	echo "# Made by make constraints." > constraints.txt
+	.venv-constraints/bin/python -m pip freeze --exclude echogate | sed -e 's/+[a-z0-9.]*$$//' >> constraints.txt
 	rm -rf .venv-constraints
 
 clean:

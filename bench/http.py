@@ -112,7 +112,7 @@ class Bench:
     # --- one round
 
     def round(self, number: int) -> None:
-        self._cpu("echo_cpu_us", lambda: self._echo(6_000, CONNECTIONS), pids=[self._echo_pid], count=6_000)
+        self._cpu("echo_cpu_us", lambda: self._echo(12_000, CONNECTIONS), pids=[self._echo_pid], count=12_000)
         hits = _cycled(self._hits, 3_000)
         self._gateway_cpu("exact_hit", lambda: self._send(hits, "HIT-EXACT", mode="exact"), len(hits))
         misses = messages.unique_chats(1_600, f"{number}")
@@ -210,7 +210,7 @@ class Bench:
     def _cpu(self, figure: str, send: Callable[[], float], *, pids: Sequence[int], count: int) -> None:
         before_s = cpu_s(pids)
         send()
-        time.sleep(2 * EXPORT_DELAY_S)  # what is left to do for these requests, their spans too, is theirs
+        time.sleep(1.2 * EXPORT_DELAY_S)  # what is left to do for these requests, their spans too, is theirs
         self.figures[figure].append((cpu_s(pids) - before_s) / count * 1e6)
 
     def _floor(self, name: str, figure: str, **plan: object) -> None:

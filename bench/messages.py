@@ -9,6 +9,23 @@ from collections.abc import Iterator
 from typing import Any
 
 MODEL = "bench-model"
+# What the official Python SDK sends with each request, beside its key.
+SDK_HEADERS = {
+    "accept-encoding": "gzip, deflate",
+    "connection": "keep-alive",
+    "accept": "application/json",
+    "content-type": "application/json",
+    "user-agent": "OpenAI/Python 3.57.0",
+    "x-stainless-lang": "python",
+    "x-stainless-package-version": "3.57.0",
+    "x-stainless-os": "Linux",
+    "x-stainless-arch": "x64",
+    "x-stainless-runtime": "CPython",
+    "x-stainless-runtime-version": "3.11.7",
+    "x-stainless-async": "false",
+    "x-stainless-retry-count": "0",
+    "x-stainless-read-timeout": "600",
+}
 CHUNKS = 64  # of a streamed answer; the usage chunk and [DONE] come on top
 
 _SYSTEM = (
@@ -16,7 +33,9 @@ _SYSTEM = (
     "where it matters, never invent a price, and send whoever asks about an order to the order desk. If a question "
     "has nothing to do with kitchens or appliances, say so politely and offer to help with those instead. Keep to "
     "four sentences at most unless the customer asks for more, and always prefer the metric system in measures. "
-    "Never speak of other companies, of politics or of people; never give medical, legal or financial advice."
+    "Never speak of other companies, of politics or of people; never give medical, legal or financial advice. When a "
+    "customer is angry, stay calm, say in one sentence that you are sorry, and then go on with what can be done "
+    "about it now. Names of models are written as they stand on the box, without quotes."
 )
 _WORD = "kettle "
 _HEAD = {"id": "chatcmpl-bench", "created": 1_700_000_000, "model": MODEL}

@@ -16,7 +16,7 @@ from .messages import MODEL
 from .processes import descendants, environment, running, wait_until
 
 # Spans leave this long after they ended; whoever measures waits for it.
-EXPORT_DELAY_S = 0.2
+EXPORT_DELAY_S = 0.5
 SAMPLED_SHARE = 0.1
 
 _STORE = "valkey-server"

@@ -20,7 +20,6 @@ from .errors import UpstreamBroken, UpstreamFailed, UpstreamTimeout
 from .model import Member, Outgoing
 
 _KEEP_ALIVE_S = 30.0
-_DNS_S = 10.0
 _AUTOMATIC_HEADERS = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 
 # For whom sockets were opened while a request was sent. None means that it went over a reused connection; aiohttp's own
@@ -31,7 +30,7 @@ _sockets_opened: ContextVar[list[AddrInfoType]] = ContextVar("sockets_opened")
 class VllmBackend:
     """`max_connections` bounds the sockets to one member; waiting for a free one counts as connecting.
 
-    Names are looked up again after ten seconds, and no connection takes new requests for longer than
+    Names are looked up again after `dns_ttl_s`, and no connection takes new requests for longer than
     `max_connection_age_s`: by then at the latest a server that moved is found where it is now. `addresses` says
     where connections may lead; it is asked about the very address that is then connected to.
     Sessions belong to the event loop that sends first, so construct it anywhere.
@@ -42,10 +41,12 @@ class VllmBackend:
         *,
         max_connections: int = 1024,
         max_connection_age_s: float = 300.0,
+        dns_ttl_s: int = 10,
         addresses: AddressRule | None = None,
     ) -> None:
         self._max_connections = max_connections
         self._max_age_s = max_connection_age_s
+        self._dns_ttl_s = dns_ttl_s
         self._addresses = addresses or AddressRule()
         self._pooled: _Connections | None = None
         self._fresh: _Connections | None = None
@@ -111,7 +112,7 @@ class VllmBackend:
             force_close=not is_kept,
             socket_factory=self._open_socket,
             keepalive_timeout=_KEEP_ALIVE_S if is_kept else None,
-            ttl_dns_cache=int(_DNS_S),
+            ttl_dns_cache=self._dns_ttl_s,
         )
         return _Connections(connector)
 

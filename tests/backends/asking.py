@@ -16,7 +16,9 @@ QUICK = Timeouts(connect_s=1.0, first_byte_s=2.0, idle_s=2.0)
 
 def request(*, stream: bool = False, **fields: Any) -> UpstreamRequest:
     def body(member: Member) -> bytes:
-        return json.dumps({"model": member.upstream_model, "messages": [], "stream": stream, **fields}).encode()
+        return json.dumps(
+            {"model": member.upstream_model, "messages": [], "stream": stream, **fields}
+        ).encode()
 
     return UpstreamRequest(PATH, body, lambda number: {"x-request-id": f"r-{number}"}, is_stream=stream)
 

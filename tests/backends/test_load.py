@@ -40,10 +40,13 @@ async def test_single_calls_one_after_the_other_are_shared_evenly(
     assert min(len(server.calls) for server in servers) >= 30
 
 
-async def test_a_burst_is_spread_evenly(asked: Pools, servers: list[ScriptedUpstream]) -> None:
+async def test_a_burst_is_spread_evenly(servers: list[ScriptedUpstream]) -> None:
     for server in servers:
         server.first_byte_delay_s = 0.2
-    await asyncio.gather(*(answer(asked) for _ in range(60)))
+    # Sixty calls at once on a busy machine: what is late here is the machine.
+    patient = Timeouts(connect_s=10.0, first_byte_s=10.0, idle_s=10.0)
+    async with pools(*(member(f"s{i}", s) for i, s in enumerate(servers)), timeouts=patient) as asked:
+        await asyncio.gather(*(answer(asked) for _ in range(60)))
     counts = [len(server.calls) for server in servers]
     assert max(counts) / min(counts) <= 1.5
 

@@ -183,13 +183,15 @@ class Pipeline:
     async def _look_up(
         self, lookup: Lookup, sibling: AnswerFlight | None, question: Question, timeline: Timeline
     ) -> Hit | Miss:
-        started = time.monotonic()
         found = await lookup.result()
         if isinstance(found, Miss) and sibling is not None and await sibling.landed():
             # The very same was answered a moment ago, and was still on its way to the store when we looked.
             deadline = time.monotonic() + self._policy.store_deadline_s
             found = await self._cache.begin(question, deadline=deadline).result()
-        spans.note_lookup(timeline, started, time.monotonic(), found)
+        # It began with its first step, whose command left together with the limiter's.
+        ended = time.monotonic()
+        started = found.steps[0].started_s if found.steps else ended
+        spans.note_lookup(timeline, started, ended, found)
         return found
 
     async def _serve(self, hit: Hit, call: Call, reply: Reply, timeline: Timeline) -> None:

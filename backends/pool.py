@@ -133,13 +133,11 @@ class Pools:
 
     def members(self) -> list[MemberView]:
         """Every member as it stands."""
-        return [
-            view(self._router, member, version)
-            for model, pool in self._router.pools.items()
-            for versions in [self._versions.of(model)]
-            for member in pool.members
-            for version in [versions[member.name]]
-        ]
+        views = []
+        for model, pool in self._router.pools.items():
+            version_of = self._versions.of(model)
+            views += [view(self._router, member, version_of[member.name]) for member in pool.members]
+        return views
 
     def explain(
         self,

@@ -1,6 +1,6 @@
 """Chooses a member for each request and keeps the books of all of them, without any I/O and on any clock.
 
-How each part is judged is in `choose/` and `survive/`; sending, and what to do when it fails, is pool.py's.
+How each part is judged is in `choose/` and `survive/`; sending, and what to do when it fails, is sender.py's.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ _RECOVERIES_KEPT = 1000
 
 
 class Router:
+    """Whoever sends a request asks it to `choose`, tells it to `begin`, and ends the trial it got."""
+
     def __init__(
         self,
         pools: Mapping[str, Pool],
@@ -31,10 +33,10 @@ class Router:
         live_workers: Callable[[], int],
     ) -> None:
         self.clock = clock
+        self.live_workers = live_workers
         self.versions: dict[Version, VersionCounts] = {}
         self.recoveries: deque[Recovery] = deque(maxlen=_RECOVERIES_KEPT)
         self._rng = rng
-        self.live_workers = live_workers
         self._pools: Mapping[str, Pool] = {}
         self._books: dict[str, Books] = {}
         self._leaving: list[Books] = []

@@ -9,10 +9,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack
 
 import pytest
 
-from backends import Event, Exchange, Member, Pools, Timeouts, UpstreamBroken
+from backends import Event, Exchange, Member, Poller, Pools, Signals, Timeouts, UpstreamBroken, VllmBackend
 from tests.backends.asking import events, member, pools, request
 from tests.backends.llama import ALIAS, Llama, command, free_port, is_answering, running_llama
 from tests.scripted import ScriptedUpstream
@@ -65,6 +66,35 @@ async def test_an_abandoned_stream_frees_its_slot_within_a_second(llama: Llama) 
                 break
             assert llama.busy_slots() == 1
         await until(lambda: llama.busy_slots() == 0, within_s=1.0)
+
+
+async def test_its_queue_is_seen_and_routed_around(llama: Llama) -> None:
+    """Six requests, four of which it serves at once; none of them went through the pool that is asked then."""
+    seen: list[Signals] = []
+    watched = Member("llama", llama.base_url, ALIAS, revision="1")
+    backend = VllmBackend()
+    async with ScriptedUpstream() as idle, AsyncExitStack() as stack:
+        elsewhere = await stack.enter_async_context(llama_pools(llama))
+        asked = await stack.enter_async_context(pools(watched, member("idle", idle), timeouts=TIMEOUTS))
+        poller = Poller([watched], backend=backend, on_signals=seen.append, interval_s=0.1)
+        stack.push_async_callback(backend.aclose)
+        await stack.enter_async_context(poller)
+        await until(lambda: bool(seen) and seen[-1].health == "ok" and seen[-1].running == 0, within_s=20)
+        busy = [
+            asyncio.create_task(say(elsewhere, f"Count {number}", stream=True, max_tokens=400))
+            for number in range(6)
+        ]
+        await until(lambda: (seen[-1].running, seen[-1].waiting) == (4, 2), within_s=30)
+        asked.update_signals(seen)
+        async with await say(asked, "Hi", stream=False, max_tokens=4) as exchange:
+            assert exchange.member == "idle"
+        for task in busy:
+            task.cancel()
+        for opened in await asyncio.gather(*busy, return_exceptions=True):
+            if isinstance(opened, Exchange):
+                opened.close()
+        await until(lambda: seen[-1].running == 0, within_s=20)
+    assert (seen[-1].dialect, seen[-1].missing) == ("llama.cpp", ())
 
 
 async def test_a_refusal_closes_the_connection_and_the_next_call_still_works(llama: Llama) -> None:

@@ -178,25 +178,27 @@ def _add_commands(group: typer.Typer, kind: str, argument: Any, where: Callable[
     """What tenants and services have alike."""
 
     @group.command("get", help=f"Print all that is known of a {kind}, as JSON.")
-    def get(name: argument, config: Config = None) -> None:
+    def get(name: str = argument, config: Config = None) -> None:
         _print_answer(config, "GET", where(name))
 
     @group.command("update", help=f"Change a {kind}, for all its keys; what is not named stays.")
-    def update(name: argument, values: Set = None, config: Config = None, as_json: AsJson = False) -> None:
+    def update(
+        name: str = argument, values: Set = None, config: Config = None, as_json: AsJson = False
+    ) -> None:
         with told_plainly():
             body = read_values(values)
         _change(config, "PATCH", where(name), f"updated {name}", as_json, body)
 
     @group.command("disable", help=f"Refuse all keys of a {kind}, until it is enabled again.")
-    def disable(name: argument, config: Config = None, as_json: AsJson = False) -> None:
+    def disable(name: str = argument, config: Config = None, as_json: AsJson = False) -> None:
         _change(config, "POST", f"{where(name)}/disable", f"disabled {name}", as_json)
 
     @group.command("enable", help=f"Let the keys of a disabled {kind} work again.")
-    def enable(name: argument, config: Config = None, as_json: AsJson = False) -> None:
+    def enable(name: str = argument, config: Config = None, as_json: AsJson = False) -> None:
         _change(config, "POST", f"{where(name)}/enable", f"enabled {name}", as_json)
 
     @group.command("delete", help=f"Delete a {kind} that nothing belongs to any more.")
-    def delete(name: argument, config: Config = None, as_json: AsJson = False) -> None:
+    def delete(name: str = argument, config: Config = None, as_json: AsJson = False) -> None:
         _change(config, "DELETE", where(name), f"deleted {name}", as_json)
 
 
@@ -265,5 +267,7 @@ def _key_row(key: dict[str, Any]) -> tuple[str, ...]:
     return (key["id"], key["tenant"], key["service"], key["state"], limits_of(key), used, key["name"])
 
 
-_add_commands(tenants, "tenant", Name, lambda name: f"/admin/tenants/{_quoted(name)}")
-_add_commands(services, "service", OfService, _service_path)
+_add_commands(
+    tenants, "tenant", typer.Argument(help="Its name."), lambda name: f"/admin/tenants/{_quoted(name)}"
+)
+_add_commands(services, "service", typer.Argument(metavar="TENANT/NAME"), _service_path)

@@ -56,6 +56,11 @@ class UsageRecorder:
             await asyncio.wait([writing])
             await recorder.write()
 
+    @property
+    def is_behind(self) -> bool:
+        """Something was not written yet."""
+        return bool(self._pending or self._sending)
+
     def note(self, *, tenant: str, service: str, key_id: str, counts: Counts) -> None:
         """Add a request. Costs next to nothing, and never fails."""
         tallies = self._pending.setdefault(tenant, {})

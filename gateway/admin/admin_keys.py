@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from fastapi import APIRouter, Depends, Response
 from msgspec.structs import replace
@@ -95,7 +95,7 @@ def admin_keys_router(context: AdminContext) -> APIRouter:
     async def create_admin_key(
         asked: AdminKeyRequest,
         response: Response,
-        actor: Annotated[Actor, owner],
+        actor: Actor = owner,
         idempotency_key: IdempotencyKey = None,
     ) -> NewAdminKey:
         """The key itself is in this answer and nowhere else."""
@@ -125,27 +125,21 @@ def admin_keys_router(context: AdminContext) -> APIRouter:
 
     @router.patch("/{key_id}", responses=errors(404, 409, unreplicated=ChangedAdminKey))
     async def update_admin_key(
-        key_id: str, asked: AdminKeyUpdate, response: Response, actor: Annotated[Actor, owner]
+        key_id: str, asked: AdminKeyUpdate, response: Response, actor: Actor = owner
     ) -> ChangedAdminKey:
         said = asked.model_dump(exclude_none=True)
         return await changed(actor, "update", key_id, lambda key: replace(key, **said), response)
 
     @router.post("/{key_id}/disable", responses=errors(404, 409, unreplicated=ChangedAdminKey))
-    async def disable_admin_key(
-        key_id: str, response: Response, actor: Annotated[Actor, owner]
-    ) -> ChangedAdminKey:
+    async def disable_admin_key(key_id: str, response: Response, actor: Actor = owner) -> ChangedAdminKey:
         return await changed(actor, "disable", key_id, partial(disabled, at_s=time.time()), response)
 
     @router.post("/{key_id}/enable", responses=errors(404, 409, unreplicated=ChangedAdminKey))
-    async def enable_admin_key(
-        key_id: str, response: Response, actor: Annotated[Actor, owner]
-    ) -> ChangedAdminKey:
+    async def enable_admin_key(key_id: str, response: Response, actor: Actor = owner) -> ChangedAdminKey:
         return await changed(actor, "enable", key_id, lambda key: replace(key, disabled_at_s=None), response)
 
     @router.delete("/{key_id}", responses=errors(404, 409, unreplicated=DeletedAdminKey))
-    async def delete_admin_key(
-        key_id: str, response: Response, actor: Annotated[Actor, owner]
-    ) -> DeletedAdminKey:
+    async def delete_admin_key(key_id: str, response: Response, actor: Actor = owner) -> DeletedAdminKey:
         with _refusals():
             key, is_replicated = await context.admin_keys.delete(key_id)
         target = f"admin key {key_id}"

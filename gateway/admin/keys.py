@@ -53,7 +53,7 @@ def _add_creation(router: APIRouter, context: AdminContext, acts: Acts) -> None:
     async def create_key(
         asked: KeyRequest,
         response: Response,
-        actor: Annotated[Actor, writer],
+        actor: Actor = writer,
         idempotency_key: IdempotencyKey = None,
     ) -> NewKey:
         """The key itself is in this answer and nowhere else. Of its secret only a SHA-256 is kept."""
@@ -126,7 +126,7 @@ def _add_changes(router: APIRouter, context: AdminContext, acts: Acts) -> None:
 
     @router.patch("/{key_id}", responses=errors(404, unreplicated=ChangedKey))
     async def update_key(
-        key_id: str, asked: KeyUpdate, response: Response, actor: Annotated[Actor, writer]
+        key_id: str, asked: KeyUpdate, response: Response, actor: Actor = writer
     ) -> ChangedKey:
         record, change = await acts.change(actor, "update", KeyRef(key_id), asked.applied_to_key, response)
         return ChangedKey(**key_fields(record), change=change)
@@ -135,7 +135,7 @@ def _add_changes(router: APIRouter, context: AdminContext, acts: Acts) -> None:
     async def rotate_key(
         key_id: str,
         response: Response,
-        actor: Annotated[Actor, writer],
+        actor: Actor = writer,
         asked: RotateRequest = _A_DAY,
     ) -> RotatedKey:
         """Give the key a new secret, which is in this answer and nowhere else. The old one works on for a while."""
@@ -145,7 +145,7 @@ def _add_changes(router: APIRouter, context: AdminContext, acts: Acts) -> None:
         return RotatedKey(**key_fields(record), key=plaintext(key_id, secret), change=change)
 
     @router.delete("/{key_id}", responses=errors(404, unreplicated=Deleted))
-    async def delete_key(key_id: str, response: Response, actor: Annotated[Actor, writer]) -> Deleted:
+    async def delete_key(key_id: str, response: Response, actor: Actor = writer) -> Deleted:
         """For good. Answers once this host's workers refuse it."""
         change = await acts.delete(actor, KeyRef(key_id), response)
         return Deleted(object="key", id=key_id, change=change)
@@ -155,14 +155,14 @@ def _add_switches(router: APIRouter, context: AdminContext, acts: Acts) -> None:
     operator = Depends(needs(context, "operate"))
 
     @router.post("/{key_id}/disable", responses=errors(404, unreplicated=ChangedKey))
-    async def disable_key(key_id: str, response: Response, actor: Annotated[Actor, operator]) -> ChangedKey:
+    async def disable_key(key_id: str, response: Response, actor: Actor = operator) -> ChangedKey:
         """Answers once this host's workers refuse it; repeating it does no harm."""
         act = partial(disabled, at_s=time.time())
         record, change = await acts.change(actor, "disable", KeyRef(key_id), act, response)
         return ChangedKey(**key_fields(record), change=change)
 
     @router.post("/{key_id}/enable", responses=errors(404, unreplicated=ChangedKey))
-    async def enable_key(key_id: str, response: Response, actor: Annotated[Actor, operator]) -> ChangedKey:
+    async def enable_key(key_id: str, response: Response, actor: Actor = operator) -> ChangedKey:
         record, change = await acts.change(actor, "enable", KeyRef(key_id), enabled, response)
         return ChangedKey(**key_fields(record), change=change)
 

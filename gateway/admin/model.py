@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 LATEST_S = 2.0**37  # in the year 6325; datetimes end in 9999
 
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 PageSize = Annotated[int, Query(ge=1, le=1000, description="At most so many.")]
 After = Annotated[str | None, Query(max_length=256, description="`next` of the page before.")]
 

@@ -32,7 +32,7 @@ def services_router(context: AdminContext, acts: Acts) -> APIRouter:
     async def create_service(
         asked: ServiceRequest,
         response: Response,
-        actor: Annotated[Actor, writer],
+        actor: Actor = writer,
         idempotency_key: IdempotencyKey = None,
     ) -> ServiceOut:
         async def make(_: str) -> ServiceOut:
@@ -78,14 +78,14 @@ def services_router(context: AdminContext, acts: Acts) -> APIRouter:
 
     @router.patch("/{tenant}/{name}", responses=errors(404, unreplicated=ChangedService))
     async def update_service(
-        tenant: str, name: str, asked: Update, response: Response, actor: Annotated[Actor, writer]
+        tenant: str, name: str, asked: Update, response: Response, actor: Actor = writer
     ) -> ChangedService:
         record, change = await acts.change(actor, "update", ServiceRef(tenant, name), asked.applied, response)
         return ChangedService(**dict(ServiceOut.of(record)), change=change)
 
     @router.post("/{tenant}/{name}/disable", responses=errors(404, unreplicated=ChangedService))
     async def disable_service(
-        tenant: str, name: str, response: Response, actor: Annotated[Actor, operator]
+        tenant: str, name: str, response: Response, actor: Actor = operator
     ) -> ChangedService:
         """None of its keys works any more, until it is enabled."""
         act = partial(disabled, at_s=time.time())
@@ -94,15 +94,13 @@ def services_router(context: AdminContext, acts: Acts) -> APIRouter:
 
     @router.post("/{tenant}/{name}/enable", responses=errors(404, unreplicated=ChangedService))
     async def enable_service(
-        tenant: str, name: str, response: Response, actor: Annotated[Actor, operator]
+        tenant: str, name: str, response: Response, actor: Actor = operator
     ) -> ChangedService:
         record, change = await acts.change(actor, "enable", ServiceRef(tenant, name), enabled, response)
         return ChangedService(**dict(ServiceOut.of(record)), change=change)
 
     @router.delete("/{tenant}/{name}", responses=errors(404, 409, unreplicated=Deleted))
-    async def delete_service(
-        tenant: str, name: str, response: Response, actor: Annotated[Actor, writer]
-    ) -> Deleted:
+    async def delete_service(tenant: str, name: str, response: Response, actor: Actor = writer) -> Deleted:
         """For good. Its keys must be deleted before."""
         change = await acts.delete(actor, ServiceRef(tenant, name), response)
         return Deleted(object="service", id=f"{tenant}/{name}", change=change)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, Depends, Response
 
@@ -32,7 +32,7 @@ def tenants_router(context: AdminContext, acts: Acts) -> APIRouter:
     async def create_tenant(
         asked: TenantRequest,
         response: Response,
-        actor: Annotated[Actor, writer],
+        actor: Actor = writer,
         idempotency_key: IdempotencyKey = None,
     ) -> TenantOut:
         async def make(_: str) -> TenantOut:
@@ -73,29 +73,25 @@ def tenants_router(context: AdminContext, acts: Acts) -> APIRouter:
 
     @router.patch("/{name}", responses=errors(404, unreplicated=ChangedTenant))
     async def update_tenant(
-        name: str, asked: Update, response: Response, actor: Annotated[Actor, writer]
+        name: str, asked: Update, response: Response, actor: Actor = writer
     ) -> ChangedTenant:
         record, change = await acts.change(actor, "update", TenantRef(name), asked.applied, response)
         return ChangedTenant(**dict(TenantOut.of(record)), change=change)
 
     @router.post("/{name}/disable", responses=errors(404, unreplicated=ChangedTenant))
-    async def disable_tenant(
-        name: str, response: Response, actor: Annotated[Actor, operator]
-    ) -> ChangedTenant:
+    async def disable_tenant(name: str, response: Response, actor: Actor = operator) -> ChangedTenant:
         """None of its keys works any more, until it is enabled."""
         act = partial(disabled, at_s=time.time())
         record, change = await acts.change(actor, "disable", TenantRef(name), act, response)
         return ChangedTenant(**dict(TenantOut.of(record)), change=change)
 
     @router.post("/{name}/enable", responses=errors(404, unreplicated=ChangedTenant))
-    async def enable_tenant(
-        name: str, response: Response, actor: Annotated[Actor, operator]
-    ) -> ChangedTenant:
+    async def enable_tenant(name: str, response: Response, actor: Actor = operator) -> ChangedTenant:
         record, change = await acts.change(actor, "enable", TenantRef(name), enabled, response)
         return ChangedTenant(**dict(TenantOut.of(record)), change=change)
 
     @router.delete("/{name}", responses=errors(404, 409, unreplicated=Deleted))
-    async def delete_tenant(name: str, response: Response, actor: Annotated[Actor, writer]) -> Deleted:
+    async def delete_tenant(name: str, response: Response, actor: Actor = writer) -> Deleted:
         """For good. Its services must be deleted before."""
         change = await acts.delete(actor, TenantRef(name), response)
         return Deleted(object="tenant", id=name, change=change)

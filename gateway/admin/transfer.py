@@ -36,7 +36,7 @@ def transfer_router(context: AdminContext, acts: Acts) -> APIRouter:
 
     @router.get("/export", responses=errors())
     async def export_records(
-        actor: Annotated[Actor, owner],
+        actor: Actor = owner,
         kind: Literal["tenant", "service", "key"] = "key",
         limit: Annotated[int, Query(ge=1, le=1000)] = 1000,
         after: After = None,
@@ -57,7 +57,7 @@ def transfer_router(context: AdminContext, acts: Acts) -> APIRouter:
         return Listing(data=data, has_more=following is not None, next=following)
 
     @router.post("/import", responses=errors())
-    async def import_records(asked: Import, actor: Annotated[Actor, owner]) -> Imported:
+    async def import_records(asked: Import, actor: Actor = owner) -> Imported:
         """Adds what is not there yet. All are checked before the first is added."""
         with refusals():
             records = [imported(plain) for plain in asked.records]

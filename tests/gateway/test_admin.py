@@ -1,148 +1,180 @@
-"""The admin API by itself: who may use it, what it answers, and how it says no."""
+"""The admin API as a whole: who may use it, in which role, how it says no, and what needs no key."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from auth import Limits
-from auth.testing import MemoryDirectory
-from gateway.admin import AdminContext, create_app
-from gateway.bootstrap import AdminKey
-from gateway.control import ControlRecord
-from gateway.metrics import Metrics
-from gateway.metrics_merge import Snapshot
+from gateway.admin.roles import PERMISSIONS, may
+from gateway.admin_keys import Role
 from gateway.runtime import Readiness
 
-ADMIN = "ega-the-admin-key"
-HEADERS = {"authorization": f"Bearer {ADMIN}"}
+from .admin_api import Admin, running_admin
 
-
-@dataclass
-class Plane:
-    """What the supervisor would be behind the API."""
-
-    directory: MemoryDirectory = field(default_factory=MemoryDirectory)
-    admin_key: AdminKey | None = field(
-        default_factory=lambda: AdminKey(hashlib.sha256(ADMIN.encode()).digest())
-    )
-    ready: Readiness = field(default_factory=lambda: Readiness("ok"))
-    published: list[ControlRecord] = field(default_factory=list)
-    late: list[int] = field(default_factory=list)
-
-    async def publish(self, record: ControlRecord) -> tuple[str, list[int]]:
-        self.published.append(record)
-        return "1-0", self.late
-
-    async def metrics(self) -> Snapshot:
-        return Metrics([]).snapshot()
-
-    async def readiness(self) -> Readiness:
-        return self.ready
+# What needs which permission; every route of the API is here, as a test below makes sure.
+ROUTES: dict[tuple[str, str], str] = {
+    ("GET", "/admin/tenants"): "read",
+    ("POST", "/admin/tenants"): "write",
+    ("GET", "/admin/tenants/{name}"): "read",
+    ("PATCH", "/admin/tenants/{name}"): "write",
+    ("DELETE", "/admin/tenants/{name}"): "write",
+    ("POST", "/admin/tenants/{name}/disable"): "operate",
+    ("POST", "/admin/tenants/{name}/enable"): "operate",
+    ("GET", "/admin/services"): "read",
+    ("POST", "/admin/services"): "write",
+    ("GET", "/admin/services/{tenant}/{name}"): "read",
+    ("PATCH", "/admin/services/{tenant}/{name}"): "write",
+    ("DELETE", "/admin/services/{tenant}/{name}"): "write",
+    ("POST", "/admin/services/{tenant}/{name}/disable"): "operate",
+    ("POST", "/admin/services/{tenant}/{name}/enable"): "operate",
+    ("GET", "/admin/keys"): "read",
+    ("POST", "/admin/keys"): "write",
+    ("GET", "/admin/keys/{key_id}"): "read",
+    ("PATCH", "/admin/keys/{key_id}"): "write",
+    ("DELETE", "/admin/keys/{key_id}"): "write",
+    ("POST", "/admin/keys/{key_id}/rotate"): "write",
+    ("POST", "/admin/keys/{key_id}/disable"): "operate",
+    ("POST", "/admin/keys/{key_id}/enable"): "operate",
+    ("GET", "/admin/limits/tenant/{name}"): "read",
+    ("GET", "/admin/limits/service/{tenant}/{name}"): "read",
+    ("GET", "/admin/limits/key/{key_id}"): "read",
+    ("GET", "/admin/usage"): "read",
+    ("GET", "/admin/audit"): "read-audit",
+    ("GET", "/admin/audit/verify"): "read-audit",
+    ("GET", "/admin/admin-keys"): "admin-keys",
+    ("POST", "/admin/admin-keys"): "admin-keys",
+    ("PATCH", "/admin/admin-keys/{key_id}"): "admin-keys",
+    ("DELETE", "/admin/admin-keys/{key_id}"): "admin-keys",
+    ("POST", "/admin/admin-keys/{key_id}/disable"): "admin-keys",
+    ("POST", "/admin/admin-keys/{key_id}/enable"): "admin-keys",
+    ("GET", "/admin/export"): "transfer",
+    ("POST", "/admin/import"): "transfer",
+}
+NAMES = {"name": "acme", "tenant": "acme", "key_id": "a" * 12}
 
 
 @pytest.fixture
-def plane() -> Plane:
-    return Plane()
+async def admin(tmp_path: Path) -> AsyncIterator[Admin]:
+    async with running_admin(tmp_path) as admin:
+        yield admin
 
 
-@pytest.fixture
-async def api(plane: Plane) -> AsyncIterator[httpx.AsyncClient]:
-    app = create_app(
-        AdminContext(
-            directory=plane.directory,
-            default_limits=Limits(requests_per_s=100, burst=500),
-            admin_key=lambda: plane.admin_key,
-            publish=plane.publish,
-            metrics=plane.metrics,
-            readiness=plane.readiness,
-        )
-    )
-    transport = httpx.ASGITransport(app)
-    async with httpx.AsyncClient(transport=transport, base_url="http://admin", headers=HEADERS) as api:
-        yield api
-
-
-async def made(api: httpx.AsyncClient, **asked: Any) -> dict[str, Any]:
-    reply = await api.post("/admin/keys", json={"tenant": "acme", **asked})
-    assert reply.status_code == 201, reply.text
-    return dict(reply.json())
-
-
-async def test_a_new_key_is_shown_once(api: httpx.AsyncClient) -> None:
-    key = await made(api, service="search", name="for the search team")
-    assert key["key"].startswith(f"eg-{key['id']}-")
-    (listed,) = (await api.get("/admin/keys")).json()["data"]
-    assert listed == {name: value for name, value in key.items() if name != "key"}
-    assert (listed["tenant"], listed["service"], listed["name"]) == ("acme", "search", "for the search team")
-
-
-async def test_a_key_has_the_configured_limit_unless_told_otherwise(api: httpx.AsyncClient) -> None:
-    assert (await made(api))["limit"] == {"rate_per_s": 100, "burst": 500}
-    assert (await made(api, limit={"rate_per_s": 0.5, "burst": 1}))["limit"] == {
-        "rate_per_s": 0.5,
-        "burst": 1,
+async def test_every_route_of_the_api_is_tested_for_its_permission(admin: Admin) -> None:
+    document = (await admin.api.get("/openapi.json")).json()
+    routes = {
+        (method.upper(), path)
+        for path, item in document["paths"].items()
+        if path.startswith("/admin/")
+        for method in item
     }
+    assert routes == set(ROUTES)
 
 
-async def test_revoking_tells_all_workers_and_names_the_late(api: httpx.AsyncClient, plane: Plane) -> None:
-    key, plane.late = await made(api), [3]
-    revoked = (await api.delete(f"/admin/keys/{key['id']}")).json()
-    assert revoked["revoked_at"] is not None
-    assert revoked["change"] == {"id": "1-0", "not_acknowledged_by": [3]}
-    assert [record.key_id for record in plane.published] == [key["id"]]
+@pytest.mark.parametrize("role", PERMISSIONS)
+async def test_a_role_may_do_what_the_table_says_and_nothing_else(admin: Admin, role: Role) -> None:
+    headers = await admin.key_of(role)
+    wrong = []
+    for (method, path), permission in ROUTES.items():
+        reply = await admin.api.request(method, path.format_map(NAMES), headers=headers)
+        is_let_in = reply.status_code not in (401, 403)
+        if is_let_in is not may(role, permission):  # type: ignore[arg-type]  # the table above is of plain words
+            wrong.append((method, path, reply.status_code))
+    assert wrong == []
 
 
-async def test_revoking_twice_does_no_harm(api: httpx.AsyncClient) -> None:
-    key = await made(api)
-    first = (await api.delete(f"/admin/keys/{key['id']}")).json()
-    assert (await api.delete(f"/admin/keys/{key['id']}")).json()["revoked_at"] == first["revoked_at"]
+async def test_nobody_without_an_admin_key_gets_anywhere(admin: Admin) -> None:
+    key = (await admin.made())["key"]
+    spellings = ["{}", "{}/", "/{}", "{}?x=1", "{}%2e"]
+    for method, path in ROUTES:
+        for headers in (
+            {"authorization": ""},
+            {"authorization": f"Bearer {key}"},
+            {"x-api-key": admin.owner},
+        ):
+            for spelling in spellings:
+                url = spelling.format(path.format_map(NAMES))
+                reply = await admin.api.request(method, url, headers={"authorization": ""} | headers)
+                assert reply.status_code in (401, 404, 405, 307), (method, url)
 
 
-async def test_a_key_that_does_not_exist_cannot_be_revoked(api: httpx.AsyncClient, plane: Plane) -> None:
-    reply = await api.delete("/admin/keys/nobody")
-    assert (reply.status_code, reply.json()["error"]["code"]) == (404, "not_found")
-    assert plane.published == []
-
-
-@pytest.mark.parametrize("method", ["POST", "GET", "DELETE"])
 @pytest.mark.parametrize(
     "authorization",
     [
         b"",
         b"Bearer",
+        b"Bearer ",
         b"Bearer wrong",
-        f"Basic {ADMIN}".encode(),
-        f"Bearer {ADMIN}x".encode(),
+        b"Bearer ega-",
+        b"Basic {}",
+        b"Bearer {}x",
         "Bearer é".encode(),
     ],
 )
-async def test_only_the_admin_key_opens(api: httpx.AsyncClient, method: str, authorization: bytes) -> None:
-    path = "/admin/keys/x" if method == "DELETE" else "/admin/keys"
-    reply = await api.request(method, path, headers={b"authorization": authorization}, json={"tenant": "t"})
+async def test_only_an_admin_key_opens(admin: Admin, authorization: bytes) -> None:
+    sent = authorization.replace(b"{}", admin.owner.encode())
+    reply = await admin.api.get("/admin/keys", headers={b"authorization": sent})
     assert (reply.status_code, reply.json()["error"]["code"]) == (401, "invalid_api_key")
-    assert ADMIN not in reply.text
+    assert reply.headers["x-should-retry"] == "false"
+    assert admin.owner not in reply.text
 
 
-async def test_before_the_admin_key_is_known_it_is_too_early(api: httpx.AsyncClient, plane: Plane) -> None:
-    plane.admin_key = None
-    assert (await api.get("/admin/keys")).status_code == 503
+async def test_two_keys_at_once_open_nothing(admin: Admin) -> None:
+    headers = [("authorization", f"Bearer {admin.owner}"), ("authorization", "Bearer another")]
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(admin.app), base_url="http://admin") as api:
+        assert (await api.get("/admin/keys", headers=headers)).status_code == 401
 
 
-async def test_without_an_admin_key_nothing_opens(api: httpx.AsyncClient, plane: Plane) -> None:
-    plane.admin_key = AdminKey(None)
-    assert (await api.get("/admin/keys")).status_code == 401
+async def test_the_scheme_may_be_written_in_any_case(admin: Admin) -> None:
+    reply = await admin.api.get("/admin/keys", headers={"authorization": f"bEARER {admin.owner}"})
+    assert reply.status_code == 200
 
 
-async def test_a_store_that_is_away_is_a_503(api: httpx.AsyncClient, plane: Plane) -> None:
-    plane.directory.is_down = True
-    for reply in (await api.get("/admin/keys"), await api.post("/admin/keys", json={"tenant": "t"})):
+async def test_a_disabled_admin_key_opens_nothing(admin: Admin) -> None:
+    made = await admin.made("admin-keys", role="viewer", name="for a while")
+    headers = {"authorization": f"Bearer {made['key']}"}
+    assert (await admin.api.get("/admin/keys", headers=headers)).status_code == 200
+    disabled = await admin.api.post(f"/admin/admin-keys/{made['id']}/disable")
+    assert disabled.json()["disabled_at"] is not None
+    assert (await admin.api.get("/admin/keys", headers=headers)).status_code == 401
+    await admin.api.post(f"/admin/admin-keys/{made['id']}/enable")
+    assert (await admin.api.get("/admin/keys", headers=headers)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [("POST", "/disable", None), ("DELETE", "", None), ("PATCH", "", {"role": "admin"})],
+)
+async def test_the_last_owner_cannot_be_taken_away(
+    admin: Admin, method: str, path: str, body: dict[str, Any] | None
+) -> None:
+    key_id = admin.owner.split("-")[1]
+    reply = await admin.api.request(method, f"/admin/admin-keys/{key_id}{path}", json=body)
+    assert (reply.status_code, reply.json()["error"]["code"]) == (409, "conflict")
+    await admin.made("admin-keys", role="owner")
+    assert (
+        await admin.api.request(method, f"/admin/admin-keys/{key_id}{path}", json=body)
+    ).status_code == 200
+
+
+async def test_the_secret_of_an_admin_key_is_shown_once(admin: Admin) -> None:
+    made = await admin.made("admin-keys", role="admin", name="for the release robot")
+    listed = (await admin.api.get("/admin/admin-keys")).json()["data"]
+    assert {"id": made["id"], "name": "for the release robot", "role": "admin"}.items() <= listed[-1].items()
+    assert made["key"] not in str(listed)
+
+
+async def test_a_store_that_is_away_is_a_503(admin: Admin) -> None:
+    assert admin.valkey is not None
+    await admin.valkey.kill()
+    for reply in (
+        await admin.api.get("/admin/keys"),
+        await admin.api.post("/admin/keys", json={"tenant": "t"}),
+    ):
         assert (reply.status_code, reply.json()["error"]["code"]) == (503, "store_unavailable")
 
 
@@ -152,27 +184,53 @@ async def test_a_store_that_is_away_is_a_503(api: httpx.AsyncClient, plane: Plan
         ({}, "tenant"),
         ({"tenant": ""}, "tenant"),
         ({"tenant": "a b"}, "tenant"),
+        ({"tenant": "t\n"}, "tenant"),
         ({"tenant": "t", "tennant": "u"}, "tennant"),
-        ({"tenant": "t", "limit": {"rate_per_s": 0, "burst": 1}}, "limit.rate_per_s"),
-        ({"tenant": "t", "limit": {"rate_per_s": 1}}, "limit.burst"),
+        ({"tenant": "t", "limits": {"requests_per_s": 9}}, "limits.requests_per_s"),
+        ({"tenant": "t", "limits": {"requests_per_s": 5001}}, "limits.requests_per_s"),
+        ({"tenant": "t", "limits": {"tokens_per_minute": 5}}, "limits.tokens_per_minute"),
+        ({"tenant": "t", "policy": {"scopes": ["everything"]}}, "policy.scopes.0"),
+        ({"tenant": "t", "expires_at": "2030-01-01T00:00:00"}, "expires_at"),
     ],
 )
 async def test_a_wrong_request_is_a_400_that_names_the_field(
-    api: httpx.AsyncClient, body: dict[str, Any], param: str
+    admin: Admin, body: dict[str, Any], param: str
 ) -> None:
-    reply = await api.post("/admin/keys", json=body)
-    assert reply.status_code == 400
-    assert reply.json()["error"]["param"] == param
+    reply = await admin.api.post("/admin/keys", json=body)
+    assert (reply.status_code, reply.json()["error"]["param"]) == (400, param)
     assert reply.json()["error"]["type"] == "invalid_request_error"
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "status"), [("GET", "/nothing", 404), ("PUT", "/admin/keys", 405)]
+    ("body", "words"),
+    [
+        ({"policy": {"models": ["a model"]}}, "a model"),
+        ({"limits": {"requests_per_s": None, "burst": 5}}, "burst needs requests_per_s"),
+        ({"expires_at": "2020-01-01T00:00:00Z"}, "expires_at must lie in the future"),
+        ({"expires_at": "9999-12-31T23:59:59.999999Z"}, "expires_at must lie in the future"),
+    ],
 )
-async def test_every_error_has_openais_shape(
-    api: httpx.AsyncClient, method: str, path: str, status: int
+async def test_what_may_not_be_set_is_a_400_that_says_why(
+    admin: Admin, body: dict[str, Any], words: str
 ) -> None:
-    reply = await api.request(method, path)
+    reply = await admin.api.post("/admin/keys", json={"tenant": "t", **body})
+    assert reply.status_code == 400
+    assert words in reply.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/nothing", 404),
+        ("PUT", "/admin/keys", 405),
+        ("GET", "/admin/keys/nobody", 404),
+        ("POST", "/admin/keys/nobody/disable", 404),
+        ("DELETE", "/admin/tenants/nobody", 404),
+        ("GET", "/admin/limits/service/nobody/here", 404),
+    ],
+)
+async def test_every_error_has_openais_shape(admin: Admin, method: str, path: str, status: int) -> None:
+    reply = await admin.api.request(method, path)
     assert reply.status_code == status
     assert set(reply.json()["error"]) == {"message", "type", "param", "code"}
 
@@ -180,37 +238,36 @@ async def test_every_error_has_openais_shape(
 @pytest.mark.parametrize(
     ("state", "status"), [("ok", 200), ("degraded", 200), ("starting", 503), ("draining", 503)]
 )
-async def test_readiness_says_what_is_missing(
-    api: httpx.AsyncClient, plane: Plane, state: Any, status: int
-) -> None:
-    plane.ready = Readiness(state, ("the cache store does not answer",))
-    reply = await api.get("/health/ready")
+async def test_readiness_says_what_is_missing(admin: Admin, state: Any, status: int) -> None:
+    admin.host.ready = Readiness(state, ("the cache store does not answer",))
+    reply = await admin.api.get("/health/ready")
     assert reply.status_code == status
     assert reply.json() == {"status": state, "reasons": ["the cache store does not answer"]}
 
 
 @pytest.mark.parametrize("path", ["/health/live", "/health/ready", "/metrics", "/docs", "/openapi.json"])
-async def test_health_metrics_and_documentation_need_no_key(api: httpx.AsyncClient, path: str) -> None:
-    assert (await api.get(path, headers={"authorization": ""})).status_code == 200
+async def test_health_metrics_and_documentation_need_no_key(admin: Admin, path: str) -> None:
+    assert (await admin.api.get(path, headers={"authorization": ""})).status_code == 200
 
 
-async def test_metrics_come_in_the_form_that_was_asked_for(api: httpx.AsyncClient) -> None:
-    plain = await api.get("/metrics")
+async def test_metrics_come_in_the_form_that_was_asked_for(admin: Admin) -> None:
+    plain = await admin.api.get("/metrics")
     assert plain.headers["content-type"].startswith("text/plain")
-    openmetrics = await api.get("/metrics", headers={"accept": "application/openmetrics-text;version=1.0.0"})
+    asked = {"accept": "application/openmetrics-text;version=1.0.0"}
+    openmetrics = await admin.api.get("/metrics", headers=asked)
     assert openmetrics.headers["content-type"].startswith("application/openmetrics-text")
     assert list(text_string_to_metric_families(openmetrics.text))  # type: ignore[no-untyped-call]  # it has no types
 
 
-async def test_the_documentation_describes_the_data_plane_too(api: httpx.AsyncClient) -> None:
-    document = (await api.get("/openapi.json")).json()
+async def test_the_documentation_describes_the_data_plane_too(admin: Admin) -> None:
+    document = (await admin.api.get("/openapi.json")).json()
     chat = document["paths"]["/v1/chat/completions"]["post"]
-    assert {"200", "400", "401", "404", "413", "429", "502", "503", "504"} == set(chat["responses"])
+    assert {"200", "400", "401", "403", "404", "413", "429", "502", "503", "504"} == set(chat["responses"])
     assert "x-cache" in chat["responses"]["200"]["headers"]
     assert document["paths"]["/admin/keys"]["post"]["security"] == [{"admin": []}]
 
 
-async def test_the_documentation_works_behind_a_path_prefix(api: httpx.AsyncClient) -> None:
-    page = (await api.get("/docs")).text
+async def test_the_documentation_works_behind_a_path_prefix(admin: Admin) -> None:
+    page = (await admin.api.get("/docs")).text
     assert "url: 'openapi.json'" in page
-    assert (await api.get("/openapi.json")).json()["servers"][0]["url"] == "."
+    assert (await admin.api.get("/openapi.json")).json()["servers"][0]["url"] == "."

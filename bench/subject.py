@@ -13,7 +13,7 @@ import httpx
 from gateway.data_folder import DataFolder, Holder
 
 from .messages import MODEL
-from .processes import descendants, environment, running, wait_until
+from .processes import BenchFailed, descendants, environment, running, wait_until
 
 # Spans leave this long after they ended; whoever measures waits for it.
 EXPORT_DELAY_S = 0.5
@@ -56,17 +56,21 @@ def gateway(folder: Path, *, model: Path, upstream_port: int, collector_port: in
         "OTEL_BSP_SCHEDULE_DELAY": str(round(EXPORT_DELAY_S * 1000)),
     }
     command = ("-m", "gateway", "serve", "--config", str(config))
-    with running(*command, env=environment(**telemetry), log=folder / "gateway.log") as process:
-        holder: Holder = wait_until(
-            lambda: process.poll() is None and DataFolder(data).holder(),
-            what="the gateway says where it listens",
-        )
-        base_url = f"http://{holder.data_plane}"
+    log = folder / "gateway.log"
+    with running(*command, env=environment(**telemetry), log=log) as process:
+
+        def holder() -> Holder | None:
+            if process.poll() is not None:
+                raise BenchFailed(f"the gateway did not start: {log.read_text()[-1000:]}")
+            return DataFolder(data).holder()
+
+        held: Holder = wait_until(holder, what="the gateway says where it listens")
+        base_url = f"http://{held.data_plane}"
         wait_until(lambda: _is_ready(base_url), what="the gateway is ready")
         tree = descendants(process.pid)
         yield Subject(
-            port=int(holder.data_plane.rpartition(":")[2]),
-            key=_new_key(f"http://{holder.admin}", DataFolder(data)),
+            port=int(held.data_plane.rpartition(":")[2]),
+            key=_new_key(f"http://{held.admin}", DataFolder(data)),
             pids=[pid for pid, name in tree.items() if name != _STORE],
             store_pids=[pid for pid, name in tree.items() if name == _STORE],
         )

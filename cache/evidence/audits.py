@@ -1,0 +1,213 @@
+"""Checks stored answers against fresh ones, behind the path: draws which, has them judged, notes what came of it.
+
+A miss with a near neighbour already has its fresh answer: comparing the two costs no call to a model (`shadow`). Of
+hits a fresh answer must be asked for, which is the composer's part (`served`). What does not fit the bounds is not
+audited, and counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from typing import Literal
+
+from ..acceptance import read
+from ..errors import StoreUnavailable
+from ..interfaces import EntryStore, Exchange, Judge
+from ..model import Answer, Entry, Hit, Near, Question, Ticket, Value
+from .books import Books
+from .events import Audit, Raised, Reported, Row
+from .ruling import NEAR, Ruling
+from .standing import Rules
+
+_WAITING = 256
+_FETCH_S = 1.0
+_MINUTE_S = 60.0
+_LONGEST_ANSWER = 20_000  # characters: beyond it no judge reads on
+
+
+class Sampling(Value, frozen=True):
+    """`shadow_share` of misses with a near neighbour are judged, at most `per_minute` judgements in all."""
+
+    shadow_share: float = 0.3
+    per_minute: int = 600
+
+
+class Counts:
+    """What became of audits, since the start."""
+
+    def __init__(self) -> None:
+        self.judged = 0
+        self.unjudged = 0  # the judge could not tell
+        self.dropped = 0  # the queue was full, or the rate reached
+
+
+class _Work(Value, frozen=True):
+    _unsaid = frozenset({"fresh", "stored"})
+
+    question: Question
+    fresh: str
+    near: Near
+    source: Literal["shadow", "served"]
+    draw: float
+    stored: Entry | None = None
+
+
+class Audits:
+    """The evidence of this worker, as the cache sees it. The owner runs `run` and cancels it."""
+
+    def __init__(
+        self,
+        books: Books,
+        entries: EntryStore,
+        judge: Judge,
+        *,
+        sampling: Sampling,
+        rng: random.Random,
+        now: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self.books = books
+        self.counts = Counts()
+        self._entries = entries
+        self._judge = judge
+        self._sampling = sampling
+        self._rng = rng
+        self._now = now
+        self._wall = wall
+        self._waiting: asyncio.Queue[_Work | Question] = asyncio.Queue(_WAITING)
+        self._minute = 0.0
+        self._this_minute = 0
+
+    def __repr__(self) -> str:
+        return f"Audits({self._judge.name}, {self._waiting.qsize()} waiting, {self.books!r})"
+
+    def of(self, namespace: str) -> Ruling:
+        return self.books.of(namespace)
+
+    def note_traffic(self, namespace: str, row: Row) -> None:
+        self.books.note_traffic(namespace, row)
+
+    def note_stored(self, ticket: Ticket, answer: Answer) -> None:
+        """A question got its answer. Returns at once; what is done with it waits for its turn."""
+        if ticket.question.skip_semantic is not None:
+            return
+        self._put(ticket.question)
+        if ticket.near is not None and self._rng.random() < self._sampling.shadow_share:
+            draw = self._sampling.shadow_share
+            self._put(_Work(ticket.question, answer.text, ticket.near, "shadow", draw))
+
+    def note_served(self, question: Question, hit: Hit, fresh: str, *, draw: float) -> None:
+        """A semantic hit was drawn with this probability, and a backend asked the same."""
+        near = Near(hit.entry.entry_id, hit.similarity, would_serve=True)
+        self._put(_Work(question, fresh, near, "served", draw, hit.entry))
+
+    async def run(self) -> None:
+        while True:
+            work = await self._waiting.get()
+            if isinstance(work, Question):
+                self.books.note_words(work.partition.namespace, read(work.text).words)
+            else:
+                await self._audit(work)
+
+    def _put(self, work: _Work | Question) -> None:
+        try:
+            self._waiting.put_nowait(work)
+        except asyncio.QueueFull:
+            self.counts.dropped += isinstance(work, _Work)
+
+    async def _audit(self, work: _Work) -> None:
+        stored = work.stored or await self._fetch(work)
+        if stored is None or stored.question == work.question.text:
+            return  # gone meanwhile
+        if not self._may_judge() or max(len(work.fresh), len(stored.answer.text)) > _LONGEST_ANSWER:
+            self.counts.dropped += 1
+            return
+        exchange = Exchange(work.question.text, work.fresh, stored.question, stored.answer.text)
+        try:
+            is_right = await self._judge.agrees(exchange)
+        except Exception:  # a judge is outside: what it raises is no finding, and must not end the audits
+            is_right = None
+        if is_right is None:
+            self.counts.unjudged += 1
+            return
+        self.counts.judged += 1
+        self._note(work, stored, is_right)
+
+    def _note(self, work: _Work, stored: Entry, is_right: bool) -> None:
+        namespace, near = work.question.partition.namespace, work.near
+        features = self.books.of(namespace).features(
+            read(work.question.text), stored.question, near.similarity
+        )
+        self.books.note(
+            namespace,
+            Audit(
+                row=features.row(),
+                is_right=is_right,
+                source=work.source,
+                draw=work.draw,
+                would_serve=near.would_serve,
+                similarity=near.similarity,
+                judge=self._judge.name,
+                at_s=self._wall(),
+            ),
+        )
+        if near.would_serve and not is_right:
+            self.books.note(namespace, Raised(stored.entry_id, near.similarity))
+
+    async def _fetch(self, work: _Work) -> Entry | None:
+        deadline = self._now() + _FETCH_S
+        try:
+            found = await self._entries.fetch(
+                work.question.partition, [work.near.entry_id], deadline=deadline
+            )
+        except StoreUnavailable:
+            return None
+        return found[0]
+
+    def _may_judge(self) -> bool:
+        now = self._now()
+        if now - self._minute >= _MINUTE_S:
+            self._minute, self._this_minute = now, 0
+        self._this_minute += 1
+        return self._this_minute <= self._sampling.per_minute
+
+    async def report(self, namespace: str, *, question_id: int, other: int, key: bytes) -> None:
+        """A caller says that this pair was wrong: it is blocked for good, here at once, and counted.
+
+        Raises OSError if the store does not take it.
+        """
+        await self.books.block(question_id, other)
+        self.books.note(namespace, Reported(key, self._wall()))
+
+
+class Unaudited:
+    """Stands where evidence would, for a cache of which nothing is learned: the same rules for all, for good."""
+
+    def __init__(self, rules: Rules) -> None:
+        self._ruling = Ruling(rules)
+
+    def __repr__(self) -> str:
+        return f"Unaudited({self._ruling!r})"
+
+    def of(self, namespace: str) -> Ruling:
+        return self._ruling
+
+    def note_traffic(self, namespace: str, row: Row) -> None:
+        """Nothing is learned."""
+
+    def note_stored(self, ticket: Ticket, answer: Answer) -> None:
+        """Nothing is audited."""
+
+
+Evidence = Audits | Unaudited
+
+
+def nearest(question_id: int, neighbours: list[tuple[int, float]]) -> Near | None:
+    """The neighbour that a miss is worth comparing with."""
+    for entry_id, cosine in neighbours:
+        if entry_id != question_id:
+            return Near(entry_id, cosine) if cosine >= NEAR else None
+    return None

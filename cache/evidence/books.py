@@ -1,0 +1,254 @@
+"""Owns this worker's evidence: sends what it finds out, follows what all workers found out together.
+
+    note → every tick: send events → one worker, by lease: add up, judge, publish → every tick: all take the standing
+
+All of it off the path of requests, which only read a `Ruling` in memory. The durable store holds for each namespace a
+stream of events, the ledger they add up to, and the standing that is served by; and one stream of blocked pairs. A
+store that is away is waited for: what was found out meanwhile is kept, up to a bound, and requests go by what is known.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from redis.exceptions import ResponseError
+
+from ..acceptance.words import WordStatistics
+from ..identity import namespace_tag
+from ..interfaces import Argument, Store
+from . import blocked as pairs
+from . import events, ledger
+from .blocked import Blocked
+from .events import Event, Row, Traffic, Words
+from .ruling import Ruling
+from .standing import Rules, assess
+
+_BLOCKED = "eg:{evidence}:blocked"
+_NAMES = "eg:{evidence}:namespaces"
+_FIELD = "e"
+_PAIRS_KEPT = 100_000
+_EVENTS_KEPT = 20_000  # batches: what may wait to be added up
+_PENDING = 2_000  # events that wait for the store
+_AT_ONCE = 10_000
+_NAMESPACES = 4_096
+_COMMAND_S = 2.0
+_BEGINNING = b"0-0"
+
+# Whoever was slower than another one's judgement must not write over it.
+# KEYS: version, ledger, published, events. ARGV: version that was read, new version, ledger, published, position.
+_SETTLE = """
+if (redis.call('GET', KEYS[1]) or '0') ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], ARGV[2])
+redis.call('SET', KEYS[2], ARGV[3])
+redis.call('SET', KEYS[3], ARGV[4])
+redis.call('XTRIM', KEYS[4], 'MINID', ARGV[5])
+redis.call('XDEL', KEYS[4], ARGV[5])
+return 1
+"""
+
+
+class _Keys:
+    def __init__(self, secret: bytes, namespace: str) -> None:
+        self.prefix = f"eg:{{ev:{namespace_tag(secret, namespace).hex()}}}:"
+        self.version, self.ledger, self.published, self.events, self.lease = (
+            self.prefix + name for name in ("version", "ledger", "standing", "events", "lease")
+        )
+
+
+class _Page:
+    """One namespace: its ruling, and what was found out and not sent yet."""
+
+    def __init__(self, namespace: str, ruling: Ruling, *, secret: bytes) -> None:
+        self.namespace = namespace
+        self.ruling = ruling
+        self.keys = _Keys(secret, namespace)
+        self.pending: list[Event] = []
+        self.traffic: list[Row] = []
+        self.words = WordStatistics(secret)
+        self.version = b"0"
+        self.is_named = False
+        self.has_unsettled = False  # events were sent that may not be added up yet
+
+    def take(self, secret: bytes) -> list[Event]:
+        taken = self.pending
+        if self.traffic:
+            taken.append(Traffic(tuple(self.traffic)))
+        if self.words.texts:
+            taken.append(Words(self.words.texts, dict(self.words.counts)))
+        self.pending, self.traffic, self.words = [], [], WordStatistics(secret)
+        return taken
+
+
+class Books:
+    """`rules` says what was decided for a namespace. The owner runs `run` and cancels it.
+
+    `settle_every_s`: how often, at most, a namespace is judged anew. `tick_s`: how late another worker's finding may
+    come here.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        secret: bytes,
+        rules: Callable[[str], Rules],
+        tick_s: float = 0.25,
+        settle_every_s: float = 2.0,
+        now: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self.blocked = Blocked()
+        self.dropped = 0  # events that did not fit while the store was away
+        self._store = store
+        self._secret = secret
+        self._rules = rules
+        self._tick_s = tick_s
+        self._settle_every_ms = max(1, int(settle_every_s * 1000))
+        self._now = now
+        self._wall = wall
+        self._pages: dict[str, _Page] = {}
+        self._read_to = _BEGINNING
+
+    def __repr__(self) -> str:
+        return f"Books({len(self._pages)} namespaces, {self.blocked!r}, {self.dropped} dropped)"
+
+    def of(self, namespace: str) -> Ruling:
+        return self._page(namespace).ruling
+
+    def note(self, namespace: str, *found: Event) -> None:
+        page = self._page(namespace)
+        if len(page.pending) + len(found) > _PENDING:
+            self.dropped += len(found)
+        else:
+            page.pending.extend(found)
+
+    def note_traffic(self, namespace: str, row: Row) -> None:
+        page = self._page(namespace)
+        if len(page.traffic) < _PENDING:
+            page.traffic.append(row)
+
+    def note_words(self, namespace: str, words: Iterable[str]) -> None:
+        self._page(namespace).words.add(words)
+
+    async def block(self, question_id: int, other: int) -> None:
+        """For good, here at once and on every worker within a tick. Raises OSError if the store does not take it."""
+        await self._send(
+            "XADD", _BLOCKED, "MAXLEN", "~", _PAIRS_KEPT, "*", _FIELD, pairs.encode(question_id, other)
+        )
+        self.blocked.add(question_id, other)
+
+    async def catch_up(self) -> None:
+        """Read what is blocked; to be awaited before serving. Raises OSError."""
+        while await self._read_blocked():
+            pass
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(self._tick_s)
+            try:
+                await self.tick()
+            except (OSError, ResponseError):
+                continue  # away, or not ready: the client says so; what is pending waits
+
+    async def tick(self) -> None:
+        """Send, settle, follow: once. Raises OSError where the store is away."""
+        await self._read_blocked()
+        for page in list(self._pages.values()):
+            await self._flush(page)
+        unsettled = [page for page in self._pages.values() if page.has_unsettled]
+        for page in unsettled:
+            await self._settle(page)
+        await self._follow()
+
+    def _page(self, namespace: str) -> _Page:
+        page = self._pages.get(namespace)
+        if page is None:
+            if len(self._pages) >= _NAMESPACES:
+                del self._pages[next(iter(self._pages))]
+            ruling = Ruling(self._rules(namespace), self.blocked, secret=self._secret)
+            page = self._pages[namespace] = _Page(namespace, ruling, secret=self._secret)
+        return page
+
+    async def _flush(self, page: _Page) -> None:
+        found = page.take(self._secret)
+        if not found:
+            return
+        try:
+            if not page.is_named:
+                await self._send("SADD", _NAMES, page.namespace)
+                page.is_named = True
+            await self._send(
+                "XADD", page.keys.events, "MAXLEN", "~", _EVENTS_KEPT, "*", _FIELD, events.encode(found)
+            )
+        except (OSError, ResponseError):
+            kept = found + page.pending
+            self.dropped += max(0, len(kept) - _PENDING)
+            page.pending = kept[-_PENDING:]
+            raise
+        page.has_unsettled = True
+
+    async def _settle(self, page: _Page) -> None:
+        """Add up and judge, unless another worker does or just did."""
+        keys = page.keys
+        lease = await self._send("SET", keys.lease, secrets.token_bytes(8), "NX", "PX", self._settle_every_ms)
+        if lease is None:
+            return
+        version, kept = await self._send("MGET", keys.version, keys.ledger)
+        known = await asyncio.to_thread(ledger.decode, kept)
+        items = await self._send("XRANGE", keys.events, b"(" + known.position, "+", "COUNT", _AT_ONCE)
+        page.has_unsettled = len(items) == _AT_ONCE
+        if not items:
+            return
+        batches = [fields[1] for _, fields in items]
+        known.position = items[-1][0]
+        settled, published = await asyncio.to_thread(self._judged, known, batches, page.ruling.rules)
+        before = version or b"0"
+        after = int(before) + 1
+        await self._script(
+            _SETTLE,
+            keys=[keys.version, keys.ledger, keys.published, keys.events],
+            args=[before, after, settled, published, known.position],
+        )
+
+    def _judged(self, known: ledger.Ledger, batches: list[bytes], rules: Rules) -> tuple[bytes, bytes]:
+        for batch in batches:
+            known.add(events.decode(batch))
+        known.standing = assess(known, rules, at_s=self._wall())
+        return ledger.encode(known), ledger.publish(known)
+
+    async def _follow(self) -> None:
+        pages = list(self._pages.values())
+        if not pages:
+            return
+        versions = await self._send("MGET", *(page.keys.version for page in pages))
+        for page, version in zip(pages, versions, strict=True):
+            if version is not None and version != page.version:
+                self._take(page, await self._send("GET", page.keys.published))
+                page.version = version
+
+    def _take(self, page: _Page, data: bytes | None) -> None:
+        found = ledger.published(data)
+        if found is not None:
+            ruling = page.ruling
+            ruling.standing, ruling.raised = found.standing, found.raised
+            ruling.words = WordStatistics(self._secret, texts=found.texts, counts=found.words)
+
+    async def _read_blocked(self) -> bool:
+        """Whether there was anything."""
+        items = await self._send("XRANGE", _BLOCKED, b"(" + self._read_to, "+", "COUNT", _AT_ONCE)
+        for item_id, fields in items:
+            pair = pairs.decode(fields[1])
+            if pair is not None:
+                self.blocked.add(*pair)
+            self._read_to = item_id
+        return bool(items)
+
+    def _send(self, *command: Argument) -> asyncio.Future[Any]:
+        return self._store.execute(*command, deadline=self._now() + _COMMAND_S)
+
+    async def _script(self, source: str, *, keys: list[str], args: list[Argument]) -> Any:
+        return await self._store.script(source, keys=keys, args=args, deadline=self._now() + _COMMAND_S)

@@ -1,0 +1,159 @@
+"""What is known of a namespace: the sum of all events, bounded, and how it stands by them. Pure.
+
+One worker at a time adds events up and judges the sum (books.py); all others only read the standing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Literal
+
+import msgspec
+
+from ..model import Value
+from .events import Audit, Event, Raised, Reported, Row, Traffic, Words
+from .learning import Weights
+
+_FORMAT = 1
+_AUDITS = 6_000
+_TRAFFIC = 2_000
+_WORDS = 8_192
+_RAISED = 4_096
+_REPORTERS = 256
+
+State = Literal["learning", "on", "tripped"]
+
+
+class Share(Value, frozen=True):
+    """Wrong ones among randomly drawn audits of hits and would-be hits, with the 90% Wilson interval."""
+
+    wrong: int = 0
+    audits: int = 0
+    low: float = 0.0
+    high: float = 1.0
+
+
+class Standing(Value, frozen=True):
+    """How a namespace stands: what every worker serves by, until the next version.
+
+    `least_score` is None where no learned score may be served. `trusted_from_s`: older audits do not count any more.
+    """
+
+    version: int = 0
+    state: State = "learning"
+    reason: str = "no-evidence"
+    weights: Weights | None = None
+    least_score: float | None = None
+    wrong_share: Share = Share()
+    judges: tuple[str, ...] = ()
+    reported_wrong: int = 0
+    since_s: float = 0.0
+    trusted_from_s: float = 0.0
+
+
+class Ledger(msgspec.Struct):
+    """`position` is the last event that is in it."""
+
+    position: bytes = b"0-0"
+    audits: list[Audit] = []
+    traffic: list[Row] = []
+    texts: int = 0
+    words: dict[bytes, int] = {}
+    raised: dict[int, float] = {}
+    reporters: dict[bytes, float] = {}
+    reported_wrong: int = 0
+    standing: Standing = Standing()
+
+    def add(self, events: Iterable[Event]) -> None:
+        for event in events:
+            match event:
+                case Audit():
+                    self.audits.append(event)
+                case Traffic(rows):
+                    self.traffic.extend(rows)
+                case Words(texts, counts):
+                    self.texts += texts
+                    for word, count in counts.items():
+                        self.words[word] = self.words.get(word, 0) + count
+                case Raised(entry_id, similarity):
+                    # Put last, so that the entry that offended longest ago is the first to be forgotten.
+                    before = self.raised.pop(entry_id, similarity)
+                    self.raised[entry_id] = max(before, similarity)
+                case Reported(key, at_s):
+                    self.reported_wrong += 1
+                    self.reporters[key] = at_s
+        self._make_room()
+
+    def _make_room(self) -> None:
+        del self.audits[:-_AUDITS]
+        del self.traffic[:-_TRAFFIC]
+        if len(self.words) > _WORDS:
+            kept = sorted(self.words.items(), key=lambda entry: -entry[1])[: _WORDS * 3 // 4]
+            self.words = dict(kept)
+        while len(self.raised) > _RAISED:
+            del self.raised[next(iter(self.raised))]
+        while len(self.reporters) > _REPORTERS:
+            del self.reporters[next(iter(self.reporters))]
+
+
+class Published(msgspec.Struct, frozen=True):
+    """The part of a ledger that a worker needs to serve."""
+
+    standing: Standing
+    texts: int
+    words: dict[bytes, int]
+    raised: dict[int, float]
+
+
+class _Kept(msgspec.Struct, frozen=True, array_like=True):
+    format: int
+    ledger: Ledger
+
+
+class _Sent(msgspec.Struct, frozen=True, array_like=True):
+    format: int
+    published: Published
+
+
+_encoder = msgspec.msgpack.Encoder()
+_kept = msgspec.msgpack.Decoder(_Kept)
+_sent = msgspec.msgpack.Decoder(_Sent)
+
+
+def encode(ledger: Ledger) -> bytes:
+    return _encoder.encode(_Kept(_FORMAT, ledger))
+
+
+def decode(data: bytes | None) -> Ledger:
+    """An empty one where there is none, or one of another format: evidence can be gathered again."""
+    try:
+        kept = _kept.decode(data or b"")
+    except msgspec.MsgspecError:
+        return Ledger()
+    return kept.ledger if kept.format == _FORMAT else Ledger()
+
+
+def publish(ledger: Ledger) -> bytes:
+    published = Published(ledger.standing, ledger.texts, ledger.words, ledger.raised)
+    return _encoder.encode(_Sent(_FORMAT, published))
+
+
+def published(data: bytes | None) -> Published | None:
+    try:
+        sent = _sent.decode(data or b"")
+    except msgspec.MsgspecError:
+        return None
+    return sent.published if sent.format == _FORMAT else None
+
+
+def wilson(wrong: int, audits: int, *, z: float = 1.645) -> Share:
+    """`z` 1.645: 90%, two-sided."""
+    if not audits:
+        return Share()
+    share, square = wrong / audits, z * z
+    middle = (share + square / (2 * audits)) / (1 + square / audits)
+    half = (
+        z * math.sqrt(share * (1 - share) / audits + square / (4 * audits * audits)) / (1 + square / audits)
+    )
+    return Share(wrong, audits, max(0.0, middle - half), min(1.0, middle + half))

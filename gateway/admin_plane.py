@@ -33,9 +33,11 @@ from .admin_keys import AdminKeys
 from .auditing import Auditor
 from .control import ControlRecord, KeyChanged, TenantChanged, publish
 from .data_folder import DataFolder
+from .host_pools import HostPools
 from .metrics_merge import Snapshot
 from .runtime import Readiness
-from .settings import Settings, read_audit_key
+from .settings import Settings, read_audit_key, read_credential
+from .settings_errors import SettingsError
 from .store import StoreClient
 from .usage_store import UsageStore
 
@@ -57,20 +59,21 @@ class AdminPlane:
         apply: Callable[[str, ControlRecord], Awaitable[list[int]]],
         metrics: Callable[[], Awaitable[Snapshot]],
         readiness: Callable[[], Awaitable[Readiness]],
+        pools: HostPools,
     ) -> None:
         name = settings.admin.audit_key_env
         audit_key = folder.audit_key() if name is None else read_audit_key(name)
         self._store = store
         self._apply = apply
         self._directory = StoreDirectory(store)
-        self._auditor = Auditor(AuditLog(store, key=audit_key))
+        self.auditor = Auditor(AuditLog(store, key=audit_key))
         self._bursts = FailureBursts()
         self.keys = AdminKeys(store)
         limits = settings.limits
         self._context = AdminContext(
             directory=self._directory,
             admin_keys=self.keys,
-            auditor=self._auditor,
+            auditor=self.auditor,
             once=Once(store, key=audit_key),
             limiter=Limiter(StoreLimits(store), live_workers=lambda: 1),
             usage=UsageStore(store),
@@ -80,6 +83,8 @@ class AdminPlane:
             on_failed_login=lambda source_ip: self.note_failure(source_ip, None),
             metrics=metrics,
             readiness=readiness,
+            pools=pools,
+            events_secret=_events_secret(settings),
         )
 
     def app(self) -> FastAPI:
@@ -92,7 +97,7 @@ class AdminPlane:
     @asynccontextmanager
     async def attending(self, address: str) -> AsyncIterator[None]:
         """Do what goes on beside the plane. Once the store answers, for as long as the block runs."""
-        await self._auditor.record(
+        await self.auditor.record(
             AuditRecord(
                 at_s=time.time(),
                 actor="this host",
@@ -102,7 +107,7 @@ class AdminPlane:
                 outcome="done",
             )
         )
-        works = [self._auditor.keep_trying(), self._record_bursts(), self._reapply()]
+        works = [self.auditor.keep_trying(), self._record_bursts(), self._reapply()]
         tasks = [asyncio.create_task(_told(work)) for work in works]
         try:
             yield
@@ -130,7 +135,7 @@ class AdminPlane:
     async def _on_reapplied(self, refs: Sequence[Ref[Any]]) -> None:
         for ref in refs:
             _log.warning("a change that the store had lost in a failover was made again", of=str(ref))
-            await self._auditor.record(
+            await self.auditor.record(
                 AuditRecord(
                     at_s=time.time(),
                     actor="this host",
@@ -142,11 +147,15 @@ class AdminPlane:
             )
             await self._publish(_changed(ref))
 
+    async def record_bursts(self, *, now_s: float) -> None:
+        """Those whose minute is over at that moment (wall clock)."""
+        for burst in self._bursts.due(now_s):
+            await self.auditor.record(burst.as_record())
+
     async def _record_bursts(self) -> None:
         while True:
             await asyncio.sleep(_BURSTS_EVERY_S)
-            for burst in self._bursts.due(time.time()):
-                await self._auditor.record(burst.as_record())
+            await self.record_bursts(now_s=time.time())
 
 
 def _changed(ref: Ref[Any]) -> ControlRecord:
@@ -157,6 +166,14 @@ def _changed(ref: Ref[Any]) -> ControlRecord:
             return TenantChanged(tenant)
         case _:
             raise TypeError(f"{ref!r} names no record")
+
+
+def _events_secret(settings: Settings) -> bytes | None:
+    if (name := settings.admin.events_secret_env) is None:
+        return None
+    if (secret := read_credential(name)) is None:
+        raise SettingsError(f"admin.events_secret_env: the environment variable {name} is not set")
+    return secret.encode()
 
 
 async def _told(work: Coroutine[None, None, None]) -> None:

@@ -43,13 +43,15 @@ class Asking:
             body=call.upstream_body,
             headers=upstream.headers,
             is_stream=call.wish.wants_stream,
+            needs=call.route.needs,
+            affinity=call.route.affinity,
         )
         attempts: list[Attempt] = []
         outcome: Outcome | None = None
         error: str | None = "cancelled"
         try:
             exchange = await self._pools.open(
-                call.version, request, deadline_s=call.deadline_s, attempts=attempts
+                call.version, request, deadline_s=call.route.deadline_s, attempts=attempts
             )
             async with exchange:
                 timeline.backend = exchange.member

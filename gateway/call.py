@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import msgspec
 
-from backends import Version
+from backends import Member, Version
 from cache import Question
 
 from .body import Body, Json, canonical
 from .controls import Controls
 from .errors import InvalidRequest
+from .routing import Route
 
 
 class Wish(msgspec.Struct, frozen=True):
@@ -21,26 +22,27 @@ class Wish(msgspec.Struct, frozen=True):
 
 
 class Call(msgspec.Struct, frozen=True):
-    """A chat request, understood. `question` is None where the cache is bypassed, for the reason `bypass`.
-
-    `deadline_s` is a moment on `time.monotonic()`.
-    """
+    """A chat request, understood. `question` is None where the cache is bypassed, for the reason `bypass`."""
 
     body: Body
     wish: Wish
-    version: Version
+    route: Route
     controls: Controls
     question: Question | None
     bypass: str | None
-    deadline_s: float
 
-    def upstream_body(self, upstream_model: str) -> bytes:
+    @property
+    def version(self) -> Version:
+        return self.route.version
+
+    def upstream_body(self, member: Member) -> bytes:
         """The caller's own body but for the model's name there, our own controls, and usage on streams.
 
         Usage is always asked for, since limits and savings are counted by it; it is taken out again on the
         way back where the caller did not ask.
         """
-        replacements: dict[str, str | None] = {"model": canonical(upstream_model)}
+        replacements: dict[str, str | None] = {"model": canonical(member.upstream_model)}
+        replacements |= self.route.fields_for(member, self.body.values)
         if "cache" in self.body.values:
             replacements["cache"] = None
         if self.wish.wants_stream and not self.wish.include_usage:

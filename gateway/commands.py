@@ -58,7 +58,7 @@ def serve(
             settings = settings.model_copy(update={"server": server})
         if found := problems(settings):
             fail("\n".join(found))
-        raise typer.Exit(run_serve(settings))
+        raise typer.Exit(run_serve(settings, config=config))
 
 
 @app.command()

@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
 import random
-import signal
-import socket
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
-from multiprocessing.context import SpawnProcess
 
 import structlog
 
+from backends import Signals
+
 from .control import ControlRecord
-from .link import (
-    Acknowledged,
-    AskNumbers,
-    Change,
-    Drain,
-    FromWorker,
-    Link,
-    LiveWorkers,
-    Numbers,
-    Ready,
-    ToWorker,
-    to_worker,
-)
+from .fleet_worker import OnFailedLogins, Worker
+from .link import Change, HearSignals, LiveWorkers, UsePools
 from .metrics_merge import Snapshot, merge, totals_only
-from .worker import WorkerPlan, run_worker
+from .pool_desk import PoolsTold, RouteQuestion
+from .pools import Specs
+from .worker import WorkerPlan
 
 _log = structlog.get_logger("gateway.fleet")
 
@@ -38,115 +27,22 @@ _STEADY_S = 30.0  # a worker that lived this long starts the next pause anew
 _NUMBERS_EVERY_S = 5.0
 _KILL_AFTER_S = 3.0  # beyond the grace: a worker's own clean-up
 
-# Never forked: locks, sockets and exporters of this process would be inherited in whatever state they are.
-_spawn = multiprocessing.get_context("spawn")
-
 
 class StartFailed(Exception):
     """A worker ended before it was ready the first time; its own log lines say why."""
 
 
-class Worker:
-    """One worker process and the conversation with it."""
-
-    def __init__(self, number: int, process: SpawnProcess, link: Link[ToWorker, FromWorker]) -> None:
-        self.number = number
-        self.is_ready = False
-        self.numbers: Numbers | None = None
-        self._process = process
-        self._link = link
-        self._asked: asyncio.Future[None] | None = None
-        self._unacknowledged: dict[str, asyncio.Future[None]] = {}
-
-    @classmethod
-    async def spawn(cls, plan: WorkerPlan) -> Worker:
-        ours, theirs = socket.socketpair()
-        process = _spawn.Process(
-            target=run_worker,
-            args=(plan, theirs),
-            name=f"echogate-worker-{plan.worker}",
-            daemon=True,
-        )
-        # Ctrl-C reaches the whole process group; the workers' end is ordered by us. The mask is inherited.
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            process.start()
-        finally:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-            theirs.close()
-        return cls(plan.worker, process, await to_worker(ours))
-
-    async def converse(self, on_ready: Callable[[], None]) -> int:
-        """Listen until the process has ended; its exit code."""
-        while (message := await self._link.receive()) is not None:
-            match message:
-                case Ready():
-                    self.is_ready = True
-                    on_ready()
-                case Numbers():
-                    self.numbers = message
-                    if self._asked is not None and not self._asked.done():
-                        self._asked.set_result(None)
-                case Acknowledged(change_id):
-                    if (waiting := self._unacknowledged.pop(change_id, None)) and not waiting.done():
-                        waiting.set_result(None)
-        self.is_ready = False
-        self._link.close()
-        await self._ended()
-        return self._process.exitcode or 0
-
-    async def _ended(self) -> None:
-        loop = asyncio.get_running_loop()
-        ended = asyncio.Event()
-        loop.add_reader(self._process.sentinel, ended.set)
-        try:
-            async with asyncio.timeout(_KILL_AFTER_S):
-                await ended.wait()
-        except TimeoutError:  # it speaks to us no more, so it is of no use
-            self.kill()
-            await ended.wait()
-        finally:
-            loop.remove_reader(self._process.sentinel)
-        self._process.join()
-
-    def send(self, message: ToWorker) -> None:
-        self._link.send(message)
-
-    async def ask_numbers(self) -> None:
-        """Refresh `numbers`; the caller sets the bound."""
-        if self._asked is None or self._asked.done():
-            self._asked = asyncio.get_running_loop().create_future()
-            self.send(AskNumbers())
-        await asyncio.shield(self._asked)
-
-    async def apply(self, change: Change) -> None:
-        """Returns when the worker has acknowledged; the caller sets the bound."""
-        waiting = self._unacknowledged[change.change_id] = asyncio.get_running_loop().create_future()
-        self.send(change)
-        try:
-            await waiting
-        finally:
-            self._unacknowledged.pop(change.change_id, None)
-
-    def end(self, *, grace_s: float) -> None:
-        """Ask it to finish what it does and end; one that does not serve yet just ends."""
-        if self.is_ready:
-            self.send(Drain(grace_s))
-        elif self._process.is_alive():
-            self._process.terminate()
-
-    def kill(self) -> None:
-        if self._process.is_alive():
-            self._process.kill()
-
-    def __repr__(self) -> str:
-        return f"<Worker {self.number} pid={self._process.pid} {'ready' if self.is_ready else 'not ready'}>"
-
-
 class Fleet:
     """Keeps `count` workers running. `run` until `stop`."""
 
-    def __init__(self, plan: WorkerPlan, *, count: int, on_restart: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        plan: WorkerPlan,
+        *,
+        count: int,
+        on_restart: Callable[[], None],
+        on_failed_logins: OnFailedLogins,
+    ) -> None:
         self._plan = plan
         self._count = count
         self._workers: dict[int, Worker] = {}
@@ -154,6 +50,7 @@ class Fleet:
         self._is_stopping = asyncio.Event()
         self.has_served = asyncio.Event()
         self._on_restart = on_restart
+        self._on_failed_logins = on_failed_logins
 
     async def run(self) -> None:
         """Returns after `stop`, when all workers have ended. Raises StartFailed if one never served."""
@@ -206,6 +103,41 @@ class Fleet:
         late = await self._within(timeout_s, [worker.apply(change) for worker in workers])
         return [worker.number for worker, is_late in zip(workers, late, strict=True) if is_late]
 
+    # --- pools
+
+    async def use_pools(self, change_id: str, specs: Specs, *, timeout_s: float = 1.0) -> list[int]:
+        """Let all workers, those to come as well, have these; the numbers of those that were late."""
+        self._plan = replace(self._plan, specs=specs)
+        change = UsePools(change_id, specs)
+        workers = self.ready
+        late = await self._within(timeout_s, [worker.apply(change) for worker in workers])
+        return [worker.number for worker, is_late in zip(workers, late, strict=True) if is_late]
+
+    def hear(self, signals: Sequence[Signals]) -> None:
+        message = HearSignals(list(signals))
+        for worker in self.ready:
+            worker.send(message)
+
+    async def pool_members(self, *, timeout_s: float = 1.0) -> dict[int, PoolsTold]:
+        """What each worker says of its pools, by its number; those that are late are left out."""
+        found: dict[int, PoolsTold] = {}
+
+        async def ask(worker: Worker) -> None:
+            found[worker.number] = await worker.ask_pools()
+
+        await self._within(timeout_s, [ask(worker) for worker in self.ready])
+        return found
+
+    async def explain_route(self, question: RouteQuestion, *, timeout_s: float = 1.0) -> PoolsTold | None:
+        """One worker's answer; None if nobody answered in time."""
+        for worker in self.ready:
+            try:
+                async with asyncio.timeout(timeout_s):
+                    return await worker.ask_pools(question)
+            except TimeoutError:
+                continue
+        return None
+
     async def _within(self, timeout_s: float, waits: Sequence[Coroutine[None, None, None]]) -> list[bool]:
         """Wait for all of them together; which of them were late."""
         if not waits:
@@ -228,7 +160,7 @@ class Fleet:
             started = time.monotonic()
             worker = await Worker.spawn(replace(self._plan, worker=number))
             self._workers[number] = worker
-            code = await worker.converse(self._on_ready)
+            code = await worker.converse(self._on_ready, self._on_failed_logins)
             del self._workers[number]
             self._retire(worker)
             if self._is_stopping.is_set():
@@ -243,7 +175,8 @@ class Fleet:
             await self._pause(pause_s * random.uniform(0.8, 1.2))  # noqa: S311 - jitter, not a secret
             pause_s = min(pause_s * 2, _LAST_PAUSE_S)
 
-    def _on_ready(self) -> None:
+    def _on_ready(self, worker: Worker) -> None:
+        worker.send(UsePools("start", self._plan.specs))  # they may have changed since it was spawned
         self._tell_count()
         if len(self.ready) == self._count:
             self.has_served.set()

@@ -11,8 +11,12 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from backends import Signals
+
 from .control import ControlRecord
 from .metrics_merge import Snapshot
+from .pool_desk import AskPools, PoolsTold
+from .pools import Specs
 
 _LENGTH = 4
 _MAX_FRAME = 16 * 1024 * 1024
@@ -33,6 +37,20 @@ class Change(msgspec.Struct, frozen=True, tag=True):
 
     change_id: str
     record: ControlRecord
+
+
+class UsePools(msgspec.Struct, frozen=True, tag=True):
+    """To a worker: these are the pools from now on; acknowledge it. The socket pair is nobody else's, so that the
+    members' credentials may be in it."""
+
+    change_id: str
+    specs: Specs
+
+
+class HearSignals(msgspec.Struct, frozen=True, tag=True):
+    """To a worker: what the model servers said of themselves."""
+
+    signals: list[Signals]
 
 
 class Drain(msgspec.Struct, frozen=True, tag=True):
@@ -59,8 +77,14 @@ class Acknowledged(msgspec.Struct, frozen=True, tag=True):
     change_id: str
 
 
-ToWorker = AskNumbers | LiveWorkers | Change | Drain
-FromWorker = Ready | Numbers | Acknowledged
+class FailedLogins(msgspec.Struct, frozen=True, tag=True):
+    """From a worker: who had no right key lately, as (address, public key id if there was one, how often)."""
+
+    failures: list[tuple[str, str | None, int]]
+
+
+ToWorker = AskNumbers | LiveWorkers | Change | UsePools | HearSignals | AskPools | Drain
+FromWorker = Ready | Numbers | Acknowledged | FailedLogins | PoolsTold
 
 S = TypeVar("S")
 R = TypeVar("R")

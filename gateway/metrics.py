@@ -55,9 +55,9 @@ class Metrics:
     """One per worker. `models` are the public names that may stand in a label."""
 
     def __init__(self, models: Iterable[str]) -> None:
-        self._models = frozenset(models)
-        self._registry = CollectorRegistry()
-        on = self._registry
+        self._serves: Callable[[str], bool] = frozenset(models).__contains__
+        self.registry = CollectorRegistry()
+        on = self.registry
         self._requests = Counters(table.REQUESTS, on)
         self._duration = Histograms(table.DURATION, on)
         self._first_token = Histograms(table.FIRST_TOKEN, on)
@@ -80,16 +80,18 @@ class Metrics:
         in_flight: Callable[[], Mapping[str, int]],
         store_up: Callable[[], Mapping[str, bool]],
         limits_shared: Callable[[], bool],
+        serves: Callable[[str], bool],
     ) -> None:
-        """Read these gauges whenever a snapshot is taken: by backend name, by store role, for all limits."""
+        """`serves` says whether a public name may stand in a label. Read the gauges whenever a snapshot is taken: by backend name, by store role, for all limits."""
         self._read_in_flight = in_flight
         self._read_store_up = store_up
         self._read_limits_shared = limits_shared
+        self._serves = serves
 
     def count(self, timeline: Timeline, *, exemplar: Exemplar) -> None:
         """Add a finished request. `exemplar` names its trace, where that trace is kept."""
         cache = timeline.cache_word
-        model = timeline.model if timeline.model in self._models else "other"
+        model = timeline.model if timeline.model and self._serves(timeline.model) else "other"
         stream = "true" if timeline.is_stream else "false"
         self._requests.add(timeline.endpoint, model, _status_class(timeline), cache, exemplar=exemplar)
         self._duration.add(timeline.endpoint, stream, cache, seconds=timeline.duration_s, exemplar=exemplar)
@@ -111,12 +113,13 @@ class Metrics:
 
     def snapshot(self) -> Snapshot:
         """This process's numbers now, ready to be sent and merged."""
+        self._in_flight.clear()  # backends come and go
         for name, count in self._read_in_flight().items():
             self._in_flight.labels(name).set(count)
         for role, is_up in self._read_store_up().items():
             self._store_up.labels(role).set(is_up)
         self._limits_shared.set(self._read_limits_shared())
-        return take(self._registry)
+        return take(self.registry)
 
 
 def _status_class(timeline: Timeline) -> str:

@@ -72,6 +72,62 @@ SPANS_DROPPED = MetricFact(
 TELEMETRY_ERRORS = MetricFact(
     "echogate_telemetry_errors_total", "counter", "Faults inside telemetry that were kept from a request"
 )
+BREAKER_OPEN = MetricFact(
+    "echogate_backend_breaker_open",
+    "gauge",
+    "Workers whose breaker of this backend is not closed",
+    ("backend",),
+)
+BACKEND_USABLE = MetricFact(
+    "echogate_backend_usable", "gauge", "Workers that send requests to this backend", ("backend",)
+)
+EJECTIONS = MetricFact(
+    "echogate_backend_ejections_total",
+    "counter",
+    "Times a worker stopped asking a backend that failed",
+    ("backend",),
+)
+VERSION_ATTEMPTS = MetricFact(
+    "echogate_version_attempts_total",
+    "counter",
+    "Attempts at backends by what they run; outcome: answered, failed (by the backend), abandoned (by the caller)",
+    ("model", "revision", "outcome"),
+)
+RECOVERY = MetricFact(
+    "echogate_recovery_seconds",
+    "histogram",
+    "How long trouble lasted; cause: failure (breaker open), or what a backend was drained for, until its last "
+    "request of a worker had ended",
+    ("cause",),
+    _LATENCY_S,
+)
+SCRAPE_AGE = MetricFact(
+    "echogate_backend_scrape_age_seconds", "gauge", "Since a backend last said how busy it is", ("backend",)
+)
+SIGNAL_MISSING = MetricFact(
+    "echogate_backend_signal_missing",
+    "gauge",
+    "1 for each metric that servers of this kind have and this one lacks",
+    ("backend", "signal"),
+)
+ENGINE_REQUESTS = MetricFact(
+    "echogate_backend_engine_requests",
+    "gauge",
+    "Requests by the backend's own count, other clients' included; state: running or waiting",
+    ("backend", "state"),
+)
+KV_USAGE = MetricFact(
+    "echogate_backend_kv_usage_ratio",
+    "gauge",
+    "How full the memory of the backend's fullest engine is",
+    ("backend",),
+)
+RELOADS = MetricFact(
+    "echogate_config_reloads_total",
+    "counter",
+    "Changes of the configuration file; outcome: applied or refused",
+    ("outcome",),
+)
 WORKERS = MetricFact("echogate_workers", "gauge", "Workers that serve now")
 RESTARTS = MetricFact("echogate_worker_restarts_total", "counter", "Workers that ended and were replaced")
 
@@ -88,6 +144,16 @@ METRICS = (
     LIMITS_SHARED,
     SPANS_DROPPED,
     TELEMETRY_ERRORS,
+    BREAKER_OPEN,
+    BACKEND_USABLE,
+    EJECTIONS,
+    VERSION_ATTEMPTS,
+    RECOVERY,
+    SCRAPE_AGE,
+    SIGNAL_MISSING,
+    ENGINE_REQUESTS,
+    KV_USAGE,
+    RELOADS,
     WORKERS,
     RESTARTS,
 )

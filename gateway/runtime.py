@@ -9,6 +9,8 @@ from typing import Any, Literal, Protocol
 
 from .control import ControlRecord
 from .metrics import Metrics
+from .pool_desk import PoolDesk
+from .pools import Specs
 from .settings import Settings
 
 Asgi = Callable[[Any, Any, Any], Awaitable[None]]
@@ -28,6 +30,8 @@ class Runtime:
 
     `live_workers` tells how many workers of this host are ready now (at least 1). `on_control` subscribes to
     control changes; the callback runs on the event loop and the change counts as acknowledged when it returns.
+    `on_failed_login` is to be told the address and the public key id (None: there was none) of who had no right key.
+    `specs` are the pools at the start (None: as the settings say); through what is given to `offer_pools` they follow.
     """
 
     worker: int
@@ -36,6 +40,9 @@ class Runtime:
     secret: bytes = field(repr=False)
     live_workers: Callable[[], int]
     on_control: Callable[[Callable[[ControlRecord], None]], None]
+    on_failed_login: Callable[[str, str | None], None] = lambda _address, _key_id: None
+    specs: Specs | None = field(default=None, repr=False)
+    offer_pools: Callable[[PoolDesk], None] = lambda _desk: None
 
 
 class Gateway(Protocol):

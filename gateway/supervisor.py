@@ -15,25 +15,26 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 
 import structlog
 from prometheus_client import CollectorRegistry
 
-from auth import Limits, StoreDirectory
-
 from . import logs, metrics_table
-from .admin import AdminContext, create_app
-from .bootstrap import AdminKey, admin_key, deployment_secret, refuse_evicting_policy, wait_for_store
-from .control import ControlRecord, follow, publish
+from .admin_plane import AdminPlane
+from .bootstrap import deployment_secret, first_admin_key, refuse_evicting_policy, wait_for_store
+from .control import ControlRecord, PoolsChanged, follow
 from .data_folder import DataFolder, Holder
 from .embedded import StoreProcess, StoreProcessError
 from .fleet import Fleet
+from .host_pools import HostPools
 from .metrics import Counters, gauge
 from .metrics_merge import Snapshot, merge, take
 from .runtime import Readiness
 from .serving import Server, address_of, bind, reserve
 from .settings import Settings
 from .store import StoreClient
+from .tls import server_context
 from .worker import WorkerPlan
 
 _log = structlog.get_logger("gateway.supervisor")
@@ -46,26 +47,27 @@ _FIRST_PAUSE_S, _LAST_PAUSE_S = 0.1, 5.0
 _ADMIN_GRACE_S = 1.0
 
 
-def serve(settings: Settings, *, factory: str = DEFAULT_FACTORY) -> int:
-    """Run until told to stop; the exit status. Raises DataFolderError, BindError, StoreProcessError,
-    BootstrapError or StartFailed if it cannot start."""
+def serve(settings: Settings, *, config: Path | None = None, factory: str = DEFAULT_FACTORY) -> int:
+    """Run until told to stop; the exit status. Raises SettingsError, DataFolderError, BindError,
+    StoreProcessError, BootstrapError or StartFailed if it cannot start."""
     logs.configure()
     folder = DataFolder(settings.data_dir)
-    supervisor = Supervisor(settings, folder, factory=factory)
+    supervisor = Supervisor(settings, folder, config=config, factory=factory)
     return asyncio.run(supervisor.run())
 
 
 class Supervisor:
-    def __init__(self, settings: Settings, folder: DataFolder, *, factory: str) -> None:
+    def __init__(self, settings: Settings, folder: DataFolder, *, config: Path | None, factory: str) -> None:
         self._settings = settings
+        self._config = config
         self._folder = folder
         self._factory = factory
         self._fleet: Fleet | None = None
-        self._admin_key: AdminKey | None = None
         self._stop = asyncio.Event()
         self._signals = 0
         self._registry = CollectorRegistry()
         self._workers = gauge(metrics_table.WORKERS, self._registry)
+        self._pools: HostPools | None = None
         self._restarts = Counters(metrics_table.RESTARTS, self._registry)
 
     async def run(self) -> int:
@@ -101,8 +103,25 @@ class Supervisor:
             store = await stack.enter_async_context(
                 StoreClient.open(durable_url, deadline_s=_STORE_DEADLINE_S, name="durable store")
             )
-            await stack.enter_async_context(self._admin_plane(store, admin_plane))
-            secret = await self._bootstrap(store)
+            pools = self._pools = HostPools(
+                settings,
+                store,
+                config=self._config,
+                fleet=lambda: self._fleet,
+                registry=self._registry,
+            )
+            admin = AdminPlane(
+                settings,
+                self._folder,
+                store,
+                apply=self._apply,
+                metrics=self._metrics,
+                readiness=self._readiness,
+                pools=pools,
+            )
+            await stack.enter_async_context(self._served(admin, admin_plane))
+            secret = await self._bootstrap(store, admin)
+            await stack.enter_async_context(admin.attending(holder.admin))
             plan = WorkerPlan(
                 settings=settings,
                 worker=0,
@@ -110,25 +129,29 @@ class Supervisor:
                 durable_url=durable_url,
                 cache_url=cache_url,
                 secret=secret,
+                specs=await pools.begin(),
                 factory=self._factory,
             )
             follower = await stack.enter_async_context(
                 StoreClient.open(durable_url, silence_s=_FOLLOWER_SILENCE_S, name="control changes")
             )
-            self._fleet = Fleet(plan, count=settings.server.workers, on_restart=self._restarts.add)
+            self._fleet = Fleet(
+                plan,
+                count=settings.server.workers,
+                on_restart=self._restarts.add,
+                on_failed_logins=admin.note_failure,
+            )
+            await stack.enter_async_context(pools.kept(self._fleet.hear))
             await self._serve(self._fleet, follower, holder, stack)
 
-    async def _bootstrap(self, store: StoreClient) -> bytes:
+    async def _bootstrap(self, store: StoreClient, admin: AdminPlane) -> bytes:
         await wait_for_store(store)
         if not self._settings.store.is_embedded:
             await refuse_evicting_policy(store)
         secret = await deployment_secret(store)
-        self._admin_key = await admin_key(store, self._folder, bind=self._settings.admin.bind)
-        if self._admin_key.new is not None and sys.stderr.isatty():
-            print(
-                f"The admin key, also in {self._folder.admin_key_path}: {self._admin_key.new}",
-                file=sys.stderr,
-            )
+        key = await first_admin_key(admin.keys, self._folder, bind=self._settings.admin.bind)
+        if key is not None and sys.stderr.isatty():
+            print(f"The admin key, also in {self._folder.admin_key_path}: {key}", file=sys.stderr)
         return secret
 
     async def _serve(
@@ -150,11 +173,19 @@ class Supervisor:
 
     async def _announce(self, fleet: Fleet, holder: Holder) -> None:
         await fleet.has_served.wait()
-        _log.info("serving", data_plane=f"http://{holder.data_plane}", admin=f"http://{holder.admin}")
+        settings = self._settings
+        _log.info(
+            "serving",
+            data_plane=f"{'http' if settings.server.tls is None else 'https'}://{holder.data_plane}",
+            admin=f"{'http' if settings.admin.tls is None else 'https'}://{holder.admin}",
+        )
 
     async def _on_change(self, change_id: str, record: ControlRecord) -> None:
         """From any host's admin plane, this one's too: to apply a change twice does no harm."""
-        if self._fleet is not None:
+        if isinstance(record, PoolsChanged):
+            if self._pools is not None:
+                await self._pools.follow()
+        elif self._fleet is not None:
             self._fleet.forward(change_id, record)
 
     # --- the store
@@ -177,28 +208,21 @@ class Supervisor:
     # --- the admin plane
 
     @asynccontextmanager
-    async def _admin_plane(self, store: StoreClient, listener: socket.socket) -> AsyncIterator[None]:
-        limits = self._settings.limits
-
-        async def announce(record: ControlRecord) -> tuple[str, list[int]]:
-            change_id = await publish(store, record)
-            return change_id, await self._fleet.apply(change_id, record) if self._fleet is not None else []
-
-        context = AdminContext(
-            directory=StoreDirectory(store),
-            default_limits=Limits(requests_per_s=limits.rate_per_s, burst=limits.burst),
-            admin_key=lambda: self._admin_key,
-            publish=announce,
-            metrics=self._metrics,
-            readiness=self._readiness,
+    async def _served(self, admin: AdminPlane, listener: socket.socket) -> AsyncIterator[None]:
+        settings = self._settings.admin
+        tls = None if settings.tls is None else server_context(settings.tls, setting="admin.tls")
+        server = Server(
+            admin.app(), grace_s=_ADMIN_GRACE_S, tls=tls, trusted_proxies=settings.trusted_proxies
         )
-        server = Server(create_app(context), grace_s=_ADMIN_GRACE_S)
         serving = asyncio.create_task(server.serve(sockets=[listener]), name="serve the admin plane")
         try:
             yield
         finally:
             server.end()
             await serving
+
+    async def _apply(self, change_id: str, record: ControlRecord) -> list[int]:
+        return await self._fleet.apply(change_id, record) if self._fleet is not None else []
 
     async def _metrics(self) -> Snapshot:
         fleet = self._fleet

@@ -15,6 +15,7 @@ import signal
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -27,21 +28,28 @@ from .link import (
     AskNumbers,
     Change,
     Drain,
+    FailedLogins,
     FromWorker,
+    HearSignals,
     Link,
     LiveWorkers,
     Numbers,
     Ready,
     ToWorker,
+    UsePools,
     to_supervisor,
 )
+from .pool_desk import AskPools, NoPools, PoolDesk, answered
+from .pools import Specs
 from .runtime import Gateway, OpenGateway, Runtime
 from .serving import Server, bind
 from .settings import Settings
+from .tls import server_context
 
 _log = structlog.get_logger("gateway.worker")
 
 _ORPHAN_DRAIN_S, _ORPHAN_END_S = 1.0, 5.0
+_FAILURES, _FAILURES_EVERY_S = 1_000, 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +62,7 @@ class WorkerPlan:
     durable_url: str = field(repr=False)
     cache_url: str = field(repr=False)
     secret: bytes = field(repr=False)
+    specs: Specs = field(repr=False)
     factory: str
 
 
@@ -89,23 +98,33 @@ class _Shell:
     def __init__(self, plan: WorkerPlan) -> None:
         self._plan = plan
         self._live_workers = 1
+        self._pools: PoolDesk = NoPools()
         self._on_control: list[Callable[[ControlRecord], None]] = []
+        self._failed_logins: Counter[tuple[str, str | None]] = Counter()
 
     async def run(self, control: socket.socket) -> None:
         link = await to_supervisor(control)
         open_gateway: OpenGateway = _resolve(self._plan.factory)
         async with open_gateway(self._plan.settings, self._runtime()) as gateway:
             gc.freeze()  # what is there now stays: to look through it again and again is a share of every request
-            server = Server(gateway.asgi, grace_s=self._plan.settings.server.grace_s)
+            settings = self._plan.settings.server
+            server = Server(
+                gateway.asgi,
+                grace_s=settings.grace_s,
+                tls=None if settings.tls is None else server_context(settings.tls, setting="server.tls"),
+                trusted_proxies=settings.trusted_proxies,
+            )
             loop = asyncio.get_running_loop()
             loop.add_signal_handler(signal.SIGTERM, _drain, gateway, server)
             listening = asyncio.create_task(self._listen(link, gateway, server), name="listen to supervisor")
+            telling = asyncio.create_task(self._tell_failures(link), name="tell of failed logins")
             listener = bind(self._plan.data_plane, setting="server.bind", is_shared=True)
             try:
                 await server.serve(sockets=[listener])
             finally:
-                listening.cancel()
-                await asyncio.wait([listening])
+                for task in (listening, telling):
+                    task.cancel()
+                await asyncio.wait([listening, telling])
             link.send(_numbers(gateway))  # what the last requests counted must not be lost
             await link.flush()
         link.close()
@@ -119,7 +138,28 @@ class _Shell:
             secret=plan.secret,
             live_workers=lambda: self._live_workers,
             on_control=self._on_control.append,
+            on_failed_login=self._note_failure,
+            specs=plan.specs,
+            offer_pools=self._take_pools,
         )
+
+    def _take_pools(self, desk: PoolDesk) -> None:
+        self._pools = desk
+
+    def _note_failure(self, address: str, key_id: str | None) -> None:
+        if len(self._failed_logins) < _FAILURES or (address, key_id) in self._failed_logins:
+            self._failed_logins[address, key_id] += 1
+
+    async def _tell_failures(self, link: Link[FromWorker, ToWorker]) -> None:
+        """Added up, so that a flood of them is no flood of messages."""
+        while True:
+            await asyncio.sleep(_FAILURES_EVERY_S)
+            if self._failed_logins:
+                counted = [
+                    (address, key_id, times) for (address, key_id), times in self._failed_logins.items()
+                ]
+                self._failed_logins.clear()
+                link.send(FailedLogins(counted))
 
     async def _listen(self, link: Link[FromWorker, ToWorker], gateway: Gateway, server: Server) -> None:
         await server.listens.wait()
@@ -134,6 +174,13 @@ class _Shell:
                     for apply in self._on_control:
                         apply(record)
                     link.send(Acknowledged(change_id))
+                case UsePools(change_id, specs):
+                    self._pools.use(specs)
+                    link.send(Acknowledged(change_id))
+                case HearSignals(signals):
+                    self._pools.hear(signals)
+                case AskPools():
+                    link.send(answered(message, self._pools))
                 case Drain(grace_s):
                     _drain(gateway, server, grace_s=grace_s)
         _log.warning("the supervisor is gone: this worker ends")

@@ -15,7 +15,7 @@ import yaml
 
 from gateway.settings import Settings
 from gateway.settings_errors import setting_paths
-from gateway.settings_sections import MemberSettings, PoolSettings, PoolTimeouts
+from gateway.settings_pools import CapabilitySettings, MemberSettings, PoolSettings, PoolTimeouts
 
 DEPLOY = Path(__file__).parent.parent / "deploy"
 EXAMPLE = DEPLOY / "echogate.example.yaml"
@@ -74,6 +74,7 @@ def test_example_names_every_setting() -> None:
     assert set(paths(whole | {"pools": None})) == set(setting_paths(Settings))
     assert pool.keys() == PoolSettings.model_fields.keys()
     assert pool["members"][0].keys() == MemberSettings.model_fields.keys()
+    assert pool["members"][0]["capabilities"].keys() == CapabilitySettings.model_fields.keys()
     assert pool["timeouts"].keys() == PoolTimeouts.model_fields.keys()
 
 

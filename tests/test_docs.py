@@ -13,7 +13,7 @@ from cache.acceptance.vetoes import VETOES
 from gateway.eligibility import FIELDS, Kind
 from gateway.settings import Settings
 from gateway.settings_errors import setting_paths
-from gateway.settings_sections import MemberSettings, PoolTimeouts
+from gateway.settings_pools import MemberSettings, PoolTimeouts
 
 ROOT = Path(__file__).parent.parent
 CONFIGURATION, CACHING, API = (

@@ -15,6 +15,7 @@ from auth import Directory, Limiter, Limits, Rights
 from ..admin_keys import AdminKeys
 from ..auditing import Auditor
 from ..control import ControlRecord
+from ..host_pools import HostPools
 from ..metrics_merge import Snapshot
 from ..runtime import Readiness
 from ..usage_store import UsageStore
@@ -22,7 +23,9 @@ from ..version import VERSION
 from .acts import Acts
 from .admin_keys import admin_keys_router
 from .audit import audit_router
+from .backends import PoolActs, backends_router
 from .document import describe
+from .events import events_router
 from .idempotency import Once
 from .keys import keys_router
 from .limits import limits_router
@@ -54,6 +57,8 @@ class AdminContext:
     on_failed_login: Callable[[str], None]
     metrics: Callable[[], Awaitable[Snapshot]]
     readiness: Callable[[], Awaitable[Readiness]]
+    pools: HostPools
+    events_secret: bytes | None
 
 
 def create_app(context: AdminContext) -> FastAPI:
@@ -75,6 +80,9 @@ def create_app(context: AdminContext) -> FastAPI:
     app.include_router(audit_router(context))
     app.include_router(admin_keys_router(context))
     app.include_router(transfer_router(context, acts))
+    pool_acts = PoolActs(context)
+    app.include_router(backends_router(context, pool_acts))
+    app.include_router(events_router(context, pool_acts))
     add_open_pages(app, metrics=context.metrics, readiness=context.readiness)
     add_error_replies(app)
     describe(app)

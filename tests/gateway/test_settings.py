@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from gateway.settings import Settings, read_api_key, read_otel_environment
 from gateway.settings_errors import SettingsError, setting_paths
-from gateway.settings_sections import MemberSettings
+from gateway.settings_pools import MemberSettings
 
 EXAMPLE = Path(__file__).parents[2] / "deploy" / "echogate.example.yaml"
 
@@ -22,7 +22,12 @@ OTHER = {
     "server.workers": "3",
     "server.body_limit_mib": "5",
     "server.grace_s": "1.5",
+    "server.tls": '{"cert": "/c.pem", "key": "/k.pem"}',
+    "server.trusted_proxies": '["10.0.0.0/8"]',
     "admin.bind": "[::1]:9998",
+    "admin.tls": '{"cert": "/c.pem", "key": "/k.pem", "client_ca": "/ca.pem"}',
+    "admin.trusted_proxies": '["127.0.0.1"]',
+    "admin.audit_key_env": "AUDIT_KEY",
     "data_dir": "/var/lib/other",
     "store.durable": "redis://durable:6379/0",
     "store.cache": "rediss://:word@cache:6379/1",
@@ -42,8 +47,11 @@ OTHER = {
     "cache.embedder.kind": "none",
     "cache.embedder.precision": "fp32",
     "cache.embedder.model": "/models/x",
-    "limits.rate_per_s": "7.5",
+    "limits.requests_per_s": "70.5",
     "limits.burst": "8",
+    "limits.charge_hits": "true",
+    "limits.store_gone": "closed",
+    "prices": '{"m": {"input": 0.5, "output": 1.5}}',
     "telemetry.trust": "link",
     "telemetry.slow_ms": "9.5",
 }

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from gateway.control import ControlRecord
+from gateway.control import ControlRecord, KeyChanged
 from gateway.metrics import Metrics
 from gateway.runtime import Asgi, Readiness, Runtime
 from gateway.settings import Settings
@@ -34,7 +34,7 @@ class TinyGateway:
         runtime.on_control(self._on_control)
 
     def _on_control(self, record: ControlRecord) -> None:
-        self._changes.append(record.key_id)
+        self._changes.append(record.key_id if isinstance(record, KeyChanged) else str(record))
 
     @property
     def asgi(self) -> Asgi:
@@ -90,4 +90,6 @@ if __name__ == "__main__":
     from gateway.supervisor import serve  # not above: workers import this file too
 
     factory = sys.argv[2] if len(sys.argv) > 2 else "tiny_gateway:open_tiny"
-    sys.exit(serve(Settings.load(Path(sys.argv[1])), factory=f"tests.gateway.{factory}"))
+    sys.exit(
+        serve(Settings.load(Path(sys.argv[1])), config=Path(sys.argv[1]), factory=f"tests.gateway.{factory}")
+    )

@@ -43,7 +43,9 @@ async def deployed_pools(
     config = write_config(folder, pools, **sections)
     async with AsyncExitStack() as stack:
         child = await stack.enter_async_context(
-            running("echogate serve", serve(config), log=folder / "serve.log", env=environment() | dict(env or {}))
+            running(
+                "echogate serve", serve(config), log=folder / "serve.log", env=environment() | dict(env or {})
+            )
         )
         said = await child.until_says(re.compile(r'^{.*"event":"serving".*}$'), within_s=_READY_S)
         facts = json.loads(said[0])
@@ -65,7 +67,9 @@ async def backends(echogate: Deployment) -> dict[str, dict[str, Any]]:
     return {each["name"]: each for each in reply.json()["data"]}
 
 
-async def until_backend(echogate: Deployment, name: str, *, within_s: float = 20.0, **facts: Any) -> dict[str, Any]:
+async def until_backend(
+    echogate: Deployment, name: str, *, within_s: float = 20.0, **facts: Any
+) -> dict[str, Any]:
     """Wait until these facts are told of it; all that is told then."""
     found: dict[str, Any] = {}
 

@@ -87,7 +87,12 @@ def _pip(folder: Path, *what: str) -> None:
 def main() -> None:
     start_s = time.monotonic()
     try:
-        print("vLLM's environment:", interpreter().parents[1], f"({time.monotonic() - start_s:.0f} s)", flush=True)
+        print(
+            "vLLM's environment:",
+            interpreter().parents[1],
+            f"({time.monotonic() - start_s:.0f} s)",
+            flush=True,
+        )
     except Unavailable as missing:
         print(f"NO REAL vLLM IS TESTED: {missing}", file=sys.stderr, flush=True)
 

@@ -18,7 +18,9 @@ from __future__ import annotations
 import json
 import math
 import re
+import time
 from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
 
 import msgspec
 
@@ -27,6 +29,8 @@ from backends import BackendError, NoBackend, UpstreamFailed, UpstreamTimeout
 
 # The official SDKs retry 408, 409, 429 and all of 5xx twice. Where that cannot help, we say so.
 NO_RETRY = {"x-should-retry": "false"}
+_SOON = {"retry-after": "1"}
+_LONGEST_WAIT_S = 86_400
 
 
 class ApiError(Exception):
@@ -103,6 +107,7 @@ def from_auth(error: AuthError) -> ApiError:
         return Unavailable(
             "The key store does not answer and this key was not seen lately; try again soon.",
             code="auth_unavailable",
+            headers=_SOON,
         )
     return Unauthorized(str(error), headers={"www-authenticate": "Bearer"} | NO_RETRY)
 
@@ -124,7 +129,9 @@ def unknown_model(model: str) -> NotFound:
 def from_backend(error: BackendError) -> ApiError:
     if isinstance(error, NoBackend):
         return Unavailable(
-            "No backend of this model can be tried right now; try again soon.", code="no_backend"
+            "No backend of this model can be tried right now; try again soon.",
+            code="no_backend",
+            headers=_SOON,
         )
     # The pool has tried twice already; three more rounds by the SDK would only multiply the load.
     if isinstance(error, UpstreamTimeout):
@@ -135,7 +142,9 @@ def from_backend(error: BackendError) -> ApiError:
 
 
 def from_limits(_: LimitsUnavailable) -> Unavailable:
-    return Unavailable("The store of limits does not answer; try again soon.", code="limits_unavailable")
+    return Unavailable(
+        "The store of limits does not answer; try again soon.", code="limits_unavailable", headers=_SOON
+    )
 
 
 def from_refusal(refusal: Refusal) -> RateLimited:
@@ -162,19 +171,34 @@ _ADDRESS = re.compile(
 _SECRET = re.compile(r"\b(?:sk|eg|hf)[-_][A-Za-z0-9_-]{6,}|\bBearer\s+\S+", re.I)
 
 
-def normalise(status: int, body: bytes) -> ApiError:
+def normalise(status: int, body: bytes, *, retry_after: str | None = None) -> ApiError:
     """An upstream's error reply (vLLM's three shapes, plain text, HTML, nothing) as one of ours.
 
-    The status is kept where the SDKs rely on it. Addresses and credentials are cut out of the message.
+    The status is kept where the SDKs rely on it, and so is what its Retry-After header asks for, if it is a wait.
+    Addresses and credentials are cut out of the message.
     """
-    found = _find_error(body)
-    if found is None:
-        return _as_error(
-            status, "The model server answered with an error.", type_=None, code=None, param=None
-        )
-    message, type_, code, param = found
+    message, type_, code, param = _find_error(body) or (
+        "The model server answered with an error.", None, None, None,
+    )  # fmt: skip
     message = _SECRET.sub("[removed]", _ADDRESS.sub("[removed]", message))[:2000]
-    return _as_error(status, message, type_=type_, code=code, param=param)
+    error = _as_error(status, message, type_=type_, code=code, param=param)
+    if (wait_s := _wait_s(retry_after)) is not None:
+        error.headers["retry-after"] = str(wait_s)
+    return error
+
+
+def _wait_s(retry_after: str | None) -> int | None:
+    """Seconds or an HTTP date, as whole seconds from now; None for anything else."""
+    if retry_after is None:
+        return None
+    if retry_after.isascii() and retry_after.isdigit():
+        seconds = float(retry_after[:9])
+    else:
+        try:
+            seconds = parsedate_to_datetime(retry_after).timestamp() - time.time()
+        except (ValueError, OverflowError):
+            return None
+    return math.ceil(seconds) if 0 < seconds <= _LONGEST_WAIT_S else None
 
 
 def _as_error(

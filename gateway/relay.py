@@ -56,7 +56,11 @@ async def relay_in(exchange: Exchange, flight: AnswerFlight, *, span: Link) -> O
     Raises ApiError where the reply is no answer: the flight then fails, before or after its first byte.
     """
     if exchange.status != 200:
-        error = normalise(exchange.status, await exchange.read(1 << 20))
+        error = normalise(
+            exchange.status,
+            await exchange.read(1 << 20),
+            retry_after=exchange.headers.get("retry-after"),
+        )
         if error.status >= 500:
             raise error
         flight.begin(Head(exchange.member, span, refusal=error))

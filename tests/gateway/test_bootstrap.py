@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from gateway.admin_keys import AdminKeys, mint
 from gateway.bootstrap import (
     BootstrapError,
-    admin_key,
     deployment_secret,
+    first_admin_key,
     is_loopback,
     refuse_evicting_policy,
     wait_for_store,
@@ -51,57 +52,83 @@ async def test_the_first_start_makes_the_secret_and_all_others_find_it(store: St
 async def test_the_first_admin_key_is_for_its_owners_eyes_only(
     store: StoreClient, folder: DataFolder
 ) -> None:
-    made = await admin_key(store, folder, bind=LOCAL)
-    assert made.new is not None
-    assert folder.read_admin_key() == made.new
+    keys = AdminKeys(store)
+    made = await first_admin_key(keys, folder, bind=LOCAL)
+    assert made is not None
+    assert folder.read_admin_key() == made
     assert folder.admin_key_path.stat().st_mode & 0o777 == 0o600
-    assert made.is_right(made.new)
-    assert not made.is_right(made.new + "x")
-    assert made.new not in repr(made)
+    known = await keys.authenticate(made)
+    assert known is not None
+    assert known.role == "owner"
+    assert await keys.authenticate(made + "x") is None
+    assert made.split("-")[2] not in repr(known)
 
 
 async def test_a_later_start_keeps_the_admin_key(store: StoreClient, folder: DataFolder) -> None:
-    first = await admin_key(store, folder, bind=LOCAL)
-    second = await admin_key(store, folder, bind=LOCAL)
-    assert second.new is None
-    assert first.new is not None
-    assert second.is_right(first.new)
+    first = await first_admin_key(AdminKeys(store), folder, bind=LOCAL)
+    assert first is not None
+    assert await first_admin_key(AdminKeys(store), folder, bind=LOCAL) is None
+    assert await AdminKeys(store).authenticate(first) is not None
 
 
 async def test_a_start_that_died_before_it_registered_its_key_is_made_good(
     store: StoreClient, folder: DataFolder
 ) -> None:
-    folder.write_admin_key("ega-written-but-not-registered")
-    assert (await admin_key(store, folder, bind=LOCAL)).is_right("ega-written-but-not-registered")
+    _, key = mint("", "owner", at_s=0.0)
+    folder.write_admin_key(key)
+    assert await first_admin_key(AdminKeys(store), folder, bind=LOCAL) is None
+    assert await AdminKeys(store).authenticate(key) is not None
+
+
+@pytest.mark.parametrize("content", ["", " ", "changeme", "ega-", "sk-1234", "ega-0-secret"])
+async def test_a_key_file_that_holds_no_key_ends_the_start_and_opens_nothing(
+    store: StoreClient, folder: DataFolder, content: str
+) -> None:
+    """C117: neither an empty, nor a sample, nor a mistyped master key leaves the door open."""
+    folder.write_admin_key(content)
+    with pytest.raises(BootstrapError, match="does not hold an admin key"):
+        await first_admin_key(AdminKeys(store), folder, bind=LOCAL)
+    assert await AdminKeys(store).authenticate(content) is None
 
 
 async def test_another_host_that_comes_second_writes_no_key(store: StoreClient, tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     first, second = DataFolder(tmp_path / "a"), DataFolder(tmp_path / "b")
-    made = await admin_key(store, first, bind=LOCAL)
-    found = await admin_key(store, second, bind=LOCAL)
+    assert await first_admin_key(AdminKeys(store), first, bind=LOCAL) is not None
+    assert await first_admin_key(AdminKeys(store), second, bind=LOCAL) is None
     assert second.read_admin_key() is None
-    assert made.new is not None
-    assert found.is_right(made.new)
 
 
 async def test_two_hosts_that_start_together_agree_on_one_key(store: StoreClient, tmp_path: Path) -> None:
     folders = [DataFolder(tmp_path / name) for name in "abcd"]
     for folder in folders:
         folder.path.mkdir()
-    keys = await asyncio.gather(*(admin_key(store, folder, bind=LOCAL) for folder in folders))
+    await asyncio.gather(*(first_admin_key(AdminKeys(store), folder, bind=LOCAL) for folder in folders))
     (written,) = {key for folder in folders if (key := folder.read_admin_key()) is not None}
-    assert all(key.is_right(written) for key in keys)
+    assert await AdminKeys(store).authenticate(written) is not None
 
 
 async def test_no_admin_key_is_made_where_the_admin_plane_is_not_local(
     store: StoreClient, folder: DataFolder
 ) -> None:
-    made = await admin_key(store, folder, bind="0.0.0.0:8081")
-    assert not made.exists
-    assert not made.is_right("")
+    assert await first_admin_key(AdminKeys(store), folder, bind="0.0.0.0:8081") is None
     assert folder.read_admin_key() is None
+    assert await AdminKeys(store).authenticate("") is None
+
+
+def test_the_audit_key_is_made_once(folder: DataFolder) -> None:
+    key = folder.audit_key()
+    assert len(key) == 32
+    assert folder.audit_key() == key
+    assert (folder.path / "audit.key").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("content", ["", "short", "00" * 31])
+def test_an_audit_key_that_is_none_is_refused(folder: DataFolder, content: str) -> None:
+    (folder.path / "audit.key").write_text(content)
+    with pytest.raises(DataFolderError, match=r"audit\.key"):
+        folder.audit_key()
 
 
 @pytest.mark.parametrize(

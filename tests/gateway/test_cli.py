@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -42,32 +43,115 @@ def test_version() -> None:
     assert run("version").stdout.strip() == VERSION
 
 
-def test_a_key_is_created_listed_and_revoked(running: Serving) -> None:
-    created = run("keys", "create", "--tenant", "acme", "--name", "one", "--config", running.config)
-    assert created.exit_code == 0, created.output
-    key_id = created.stdout.strip().split("-")[1]
+def told(running: Serving, *arguments: str) -> str:
+    """What a command prints that must succeed."""
+    done = run(*arguments, "--config", running.config)
+    assert done.exit_code == 0, done.output
+    return done.stdout
 
-    listed = run("keys", "list", "--config", running.config)
-    (row,) = (line for line in listed.stdout.splitlines() if line.startswith(key_id))
-    assert row.split()[1] == "acme"
-    assert "active" in row
 
-    assert run("keys", "revoke", key_id, "--config", running.config).stdout == f"revoked {key_id}\n"
-    keys = json.loads(run("keys", "list", "--json", "--config", running.config).stdout)
-    assert next(key for key in keys if key["id"] == key_id)["revoked_at"]
+def answer(running: Serving, *arguments: str) -> Any:
+    return json.loads(told(running, *arguments, "--json"))
+
+
+def test_a_key_is_created_listed_disabled_enabled_and_deleted(running: Serving) -> None:
+    key_id = told(running, "keys", "create", "--tenant", "acme", "--name", "one").strip().split("-")[1]
+
+    def row() -> str:
+        lines = told(running, "keys", "list").splitlines()
+        return next((line for line in lines if line.startswith(key_id)), "")
+
+    assert row().split()[1:4] == ["acme", "default", "active"]
+    assert told(running, "keys", "disable", key_id) == f"disabled {key_id}\n"
+    assert row().split()[3] == "disabled"
+    assert told(running, "keys", "enable", key_id) == f"enabled {key_id}\n"
+    assert told(running, "keys", "delete", key_id) == f"deleted {key_id}\n"
+    assert row() == ""
 
 
 def test_a_key_can_be_made_for_a_script(running: Serving) -> None:
-    created = run(
-        "keys", "create", "--tenant", "t", "--rate-per-s", "2.5", "--burst", "3", "--json", "--config", running.config
+    made = answer(
+        running, "keys", "create", "--tenant", "t", "--requests-per-s", "25", "--burst", "30", "--expires-in", "90d",
+        "--set", "limits.tokens_per_min=1000", "--set", 'policy.models=["m1"]', "--set", "metadata.team=search",
     )  # fmt: skip
-    assert json.loads(created.stdout)["limit"] == {"rate_per_s": 2.5, "burst": 3}
+    said = {name: value for name, value in made["limits"].items() if value is not None}
+    assert said == {"requests_per_s": 25, "burst": 30, "tokens_per_min": 1000}
+    assert (made["policy"]["models"], made["metadata"]) == (["m1"], {"team": "search"})
+    assert made["expires_at"] > made["created_at"]
 
 
-def test_what_the_admin_plane_refuses_is_one_sentence_on_stderr(running: Serving) -> None:
-    refused = run("keys", "revoke", "nobody", "--config", running.config)
+def test_a_key_is_changed_and_rotated(running: Serving) -> None:
+    made = answer(running, "keys", "create", "--tenant", "t")
+    changed = answer(running, "keys", "update", made["id"], "--set", "limits.requests_per_s=null")
+    assert changed["limits"]["requests_per_s"] is None
+    rotated = told(running, "keys", "rotate", made["id"], "--grace", "0s").strip()
+    assert rotated.startswith(f"eg-{made['id']}-")
+    assert rotated != made["key"]
+    assert json.loads(told(running, "keys", "get", made["id"]))["effective"]["cache_scope"] == "tenant"
+
+
+def test_tenants_and_services_are_managed_alike(running: Serving) -> None:
+    assert told(running, "tenants", "create", "big") == "created big\n"
+    assert (
+        told(running, "services", "create", "big/web", "--set", "limits.concurrent=5") == "created big/web\n"
+    )
+    assert [each["name"] for each in answer(running, "services", "list", "--tenant", "big")] == ["web"]
+    assert answer(running, "tenants", "update", "big", "--set", "limits.requests_per_min=60")["change"][
+        "replicated"
+    ]
+    assert "requests_per_min=60" in told(running, "tenants", "list")
+    assert told(running, "services", "disable", "big/web") == "disabled big/web\n"
+    assert json.loads(told(running, "services", "get", "big/web"))["disabled_at"] is not None
+    assert told(running, "services", "delete", "big/web") == "deleted big/web\n"
+    assert told(running, "tenants", "delete", "big") == "deleted big\n"
+
+
+def test_an_admin_key_is_made_listed_and_disabled(running: Serving) -> None:
+    made = answer(running, "admin-keys", "create", "--role", "viewer", "--name", "a dashboard")
+    assert f"{made['id']}  viewer" in told(running, "admin-keys", "list")
+    assert told(running, "admin-keys", "disable", made["id"]) == f"disabled {made['id']}\n"
+    assert told(running, "admin-keys", "delete", made["id"]) == f"deleted {made['id']}\n"
+
+
+def test_what_was_done_is_told_and_is_intact(running: Serving) -> None:
+    told(running, "tenants", "create", "told")
+    assert "tenant.create" in told(running, "audit", "list", "--limit", "1000")
+    assert "records checked" in told(running, "audit", "verify", "--full")
+
+
+def test_usage_is_told_as_a_table_json_and_csv(running: Serving) -> None:
+    told(running, "tenants", "create", "quiet")
+    assert told(running, "usage", "--name", "quiet").split()[:3] == ["START", "TENANT", "NAME"]
+    assert answer(running, "usage", "--name", "quiet") == []
+    assert told(running, "usage", "--name", "quiet", "--csv").startswith(
+        "level,tenant,name,bucket,start,requests"
+    )
+
+
+def test_what_is_exported_can_be_imported(running: Serving, tmp_path: Path) -> None:
+    told(running, "tenants", "create", "moving")
+    file = tmp_path / "records"
+    file.write_text(told(running, "export"))
+    assert '"name": "moving"' in file.read_text()
+    imported = answer(running, "import", str(file))
+    assert imported == {"added": 0, "present": len(file.read_text().splitlines())}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["keys", "disable", "nobody"], "error: There is no key 'nobody'.\n"),
+        (["services", "get", "nobody"], "error: 'nobody' names no service: expected TENANT/NAME\n"),
+        (["keys", "rotate", "x", "--grace", "soon"], "error: 'soon' is no duration: expected one such as"),
+        (["keys", "update", "x", "--set", "burst"], "error: --set burst: expected NAME=VALUE"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence_on_stderr(
+    running: Serving, arguments: list[str], expected: str
+) -> None:
+    refused = run(*arguments, "--config", running.config)
     assert (refused.exit_code, refused.stdout) == (1, "")
-    assert refused.stderr == "error: There is no key with the id 'nobody'.\n"
+    assert refused.stderr.startswith(expected)
 
 
 def test_keys_need_a_running_echogate(tmp_path: Path) -> None:
@@ -105,6 +189,11 @@ def test_a_configuration_that_cannot_run_is_refused(
     assert refused.exit_code == 1
     assert expected in refused.stderr
     assert "Traceback" not in refused.output
+
+
+def test_models_prepare_makes_the_data_folder_for_its_owners_eyes_only(tmp_path: Path) -> None:
+    run("models", "prepare", "--from", tmp_path / "nothing.whl")
+    assert (tmp_path / "echogate").stat().st_mode & 0o777 == 0o700
 
 
 def test_models_prepare_refuses_what_is_not_there(tmp_path: Path) -> None:

@@ -7,7 +7,9 @@ it led to still goes into that request's trace.
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+
+import structlog
+from msgspec.structs import replace
 
 from backends import Attempt, BackendError, Pools, UpstreamRequest
 from cache import Answer, SemanticCache, Ticket
@@ -15,10 +17,12 @@ from cache import Answer, SemanticCache, Ticket
 from . import notes, spans
 from .answers import Reading
 from .call import Call
-from .errors import ApiError, from_backend
+from .errors import ApiError, from_backend, place_of
 from .relay import AnswerFlight, Outcome, relay_in
 from .telemetry import Telemetry
 from .timeline import Timeline
+
+_log = structlog.get_logger("gateway.asking")
 
 
 class Asking:
@@ -32,8 +36,14 @@ class Asking:
     ) -> None:
         """Fill the flight from the least loaded backend; store the answer if there is a ticket. Raises ApiError."""
         reading = await self._ask_backend(call, flight, timeline)
-        if reading is not None and ticket is not None:
+        if reading is None or ticket is None:
+            return
+        try:
             await self._keep(reading, call, ticket, timeline)
+        except Exception as error:  # a boundary: the callers have the answer, so a fault of ours is a log line
+            _log.error(
+                "unexpected", error=type(error).__name__, request_id=timeline.request_id, where=place_of(error)
+            )
 
     async def _ask_backend(self, call: Call, flight: AnswerFlight, timeline: Timeline) -> Reading | None:
         """The reply, read into the flight; None where it was a refusal. Raises ApiError."""

@@ -165,6 +165,17 @@ def from_refusal(refusal: Refusal) -> RateLimited:
     )
 
 
+def place_of(error: BaseException) -> str:
+    """Where an error was raised, without its message: that might quote a prompt."""
+    trace = error.__traceback__
+    places = []
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        places.append(f"{code.co_filename.rsplit('/', 1)[-1]}:{trace.tb_lineno} {code.co_name}")
+        trace = trace.tb_next
+    return " < ".join(reversed(places[-6:]))
+
+
 _ADDRESS = re.compile(
     r"\b[a-z][a-z0-9+.-]*://\S+|\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b|\blocalhost(?::\d+)?\b", re.I
 )

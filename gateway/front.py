@@ -21,7 +21,7 @@ from .data.me import Me
 from .data.models import PREFIX as MODELS
 from .data.models import Models
 from .data.wire import Receive, Reply, Request, Scope, Send
-from .errors import NO_RETRY, ApiError, MethodNotAllowed, NotFound, TimedOut, from_backend
+from .errors import NO_RETRY, ApiError, MethodNotAllowed, NotFound, TimedOut, from_backend, place_of
 from .flight import ClientLeft, TooSlow
 from .pipeline import Pipeline
 from .telemetry import Telemetry
@@ -143,7 +143,7 @@ class Front:
                 "unexpected",
                 error=type(error).__name__,
                 request_id=timeline.request_id,
-                where=_place(error),
+                where=place_of(error),
             )
             failure = ApiError("The gateway failed; the request id says where to look.")
         if failure.status >= 400 and not reply.is_ended:
@@ -164,17 +164,6 @@ def _client_timeout_s(request: Request) -> float:
     except ValueError:
         return float("inf")
     return seconds if seconds > 0 else float("inf")
-
-
-def _place(error: BaseException) -> str:
-    """Where an error was raised, without its message: that might quote a prompt."""
-    trace = error.__traceback__
-    places = []
-    while trace is not None:
-        code = trace.tb_frame.f_code
-        places.append(f"{code.co_filename.rsplit('/', 1)[-1]}:{trace.tb_lineno} {code.co_name}")
-        trace = trace.tb_next
-    return " < ".join(reversed(places[-6:]))
 
 
 def _not_found(path: str) -> NotFound:

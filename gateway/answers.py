@@ -141,10 +141,16 @@ class StreamBroken(ValueError):
 
 
 class Frame(NamedTuple):
-    """One chunk on its way to the callers: its bytes, and what those get who did not ask for usage (None: nothing)."""
+    """One chunk on its way to the callers: its bytes, and what is left of it without usage (None: nothing)."""
 
     data: bytes
     without_usage: bytes | None
+
+    def for_caller(self, *, include_usage: bool, is_running: bool) -> bytes | None:
+        """Usage comes at the end, in a chunk of its own, for those who asked; `is_running`: in any chunk that has it."""
+        if include_usage and (is_running or self.without_usage is None):
+            return self.data
+        return self.without_usage
 
 
 @dataclass(slots=True)
@@ -168,6 +174,7 @@ class StreamReader:
         self._choices: dict[int, _Growing] = {}
         self._head: dict[str, Any] = {}
         self._usage: Any = None
+        self._usage_head: dict[str, Any] = {}
         self._has_usage_chunk = False
 
     @property
@@ -206,7 +213,8 @@ class StreamReader:
         if not choices:
             self._has_usage_chunk = True
             return Frame(data, None)
-        # Some servers hang it on the last choice; whoever did not ask must not count it twice.
+        # Some servers hang it on the last choice, or on every one; nobody must count it twice.
+        self._usage_head = {name: chunk[name] for name in _PER_REPLY if name in chunk}
         del chunk["usage"]
         return Frame(data, msgspec.json.encode(chunk))
 
@@ -214,7 +222,7 @@ class StreamReader:
         """The chunk a caller who asked for usage is owed, where the server sent usage but not in one of its own."""
         if self._usage is None or self._has_usage_chunk:
             return None
-        chunk = {"object": "chat.completion.chunk", **self._head, "choices": [], "usage": self._usage}
+        chunk = {**self._usage_head, **self._head, "choices": [], "usage": self._usage}
         return Frame(msgspec.json.encode(chunk), None)
 
     def finish(self) -> Reading:

@@ -122,7 +122,7 @@ async def relay_out(head: Head, seat: AnswerSeat, reply: Reply, wish: Wish) -> R
     if head.refusal is not None:
         raise head.refusal
     if wish.wants_stream and head.is_stream:
-        return await _stream_out(seat, reply, include_usage=wish.include_usage)
+        return await _stream_out(seat, reply, wish)
     outcome = await seat.result()
     fresh = Fresh.fresh(model=wish.model, now_s=time.time())
     if wish.wants_stream:
@@ -133,11 +133,14 @@ async def relay_out(head: Head, seat: AnswerSeat, reply: Reply, wish: Wish) -> R
     return outcome.reading
 
 
-async def _stream_out(seat: AnswerSeat, reply: Reply, *, include_usage: bool) -> Reading:
+async def _stream_out(seat: AnswerSeat, reply: Reply, wish: Wish) -> Reading:
     await reply.start_stream()
     async for frames in seat.batches():
-        if include_usage:
-            await reply.events([frame.data for frame in frames])
+        if wish.include_usage:
+            told = [
+                frame.for_caller(include_usage=True, is_running=wish.wants_running_usage) for frame in frames
+            ]
+            await reply.events([data for data in told if data is not None])
         else:
             await reply.events([frame.without_usage for frame in frames if frame.without_usage is not None])
     outcome = await seat.result()

@@ -12,6 +12,7 @@ from typing import Any
 
 import uvicorn
 
+from .http10 import HttpProtocol
 from .settings_sections import split_bind
 
 _KEEP_ALIVE_S = 75  # above the idle timeout of the usual load balancers, so that they close first
@@ -35,7 +36,7 @@ class Server(uvicorn.Server):
             uvicorn.Config(
                 asgi,
                 loop="none",  # the caller's
-                http="httptools",
+                http=HttpProtocol,
                 ws="none",
                 lifespan="off",
                 interface="asgi3",

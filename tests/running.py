@@ -25,6 +25,7 @@ import uvicorn
 from auth import KeyRef, Limits, Policy, StoreDirectory, disabled, mint
 from gateway.app import DataPlane, open_gateway
 from gateway.control import ControlRecord
+from gateway.http10 import HttpProtocol
 from gateway.runtime import Runtime
 from gateway.settings import Settings
 from gateway.store import StoreClient
@@ -198,7 +199,7 @@ async def _served(plane: DataPlane) -> AsyncIterator[str]:
         log_config=None,
         access_log=False,
         lifespan="off",
-        http="httptools",
+        http=HttpProtocol,
         timeout_graceful_shutdown=2,
     )
     server = uvicorn.Server(config)

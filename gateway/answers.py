@@ -146,12 +146,6 @@ class Frame(NamedTuple):
     data: bytes
     without_usage: bytes | None
 
-    def for_caller(self, *, include_usage: bool, is_running: bool) -> bytes | None:
-        """Usage comes at the end, in a chunk of its own, for those who asked; `is_running`: in any chunk that has it."""
-        if include_usage and (is_running or self.without_usage is None):
-            return self.data
-        return self.without_usage
-
 
 @dataclass(slots=True)
 class _Growing:

@@ -137,12 +137,16 @@ async def _stream_out(seat: AnswerSeat, reply: Reply, wish: Wish) -> Reading:
     await reply.start_stream()
     async for frames in seat.batches():
         if wish.include_usage:
-            told = [
-                frame.for_caller(include_usage=True, is_running=wish.wants_running_usage) for frame in frames
-            ]
-            await reply.events([data for data in told if data is not None])
+            await reply.events([_with_usage(frame, wish) for frame in frames])
         else:
             await reply.events([frame.without_usage for frame in frames if frame.without_usage is not None])
     outcome = await seat.result()
     await reply.end([DONE])
     return outcome.reading
+
+
+def _with_usage(frame: Frame, wish: Wish) -> bytes:
+    """Usage comes once, at the end, in a chunk of its own, but for those who asked for it all the way."""
+    if wish.wants_running_usage or frame.without_usage is None:
+        return frame.data
+    return frame.without_usage

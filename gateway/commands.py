@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from .commands_admin import keys, services, tenants
+from .commands_pools import backends, diagnose
 from .commands_reports import admin_keys, audit, export_records, import_records, usage
 from .data_folder import DataFolder
 from .explain import problems, sentences
@@ -33,6 +34,7 @@ for name, group in (
     ("keys", keys),
     ("services", services),
     ("tenants", tenants),
+    ("backends", backends),
     ("audit", audit),
     ("admin-keys", admin_keys),
     ("models", models),
@@ -41,6 +43,7 @@ for name, group in (
 ):
     app.add_typer(group, name=name)
 app.command()(usage)
+app.command()(diagnose)
 app.command("export")(export_records)
 app.command("import")(import_records)
 

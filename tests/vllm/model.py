@@ -1,6 +1,6 @@
 """A tiny Llama with random weights that vLLM serves offline: made in a moment, the same every time.
 
-What it says is gibberish, mostly up to `max_tokens`; its scheduler, its KV memory and its ways to die are the real ones.
+What it says is gibberish, mostly up to `max_tokens`; its scheduler, its KV memory and its ways to die are real.
 """
 
 from __future__ import annotations

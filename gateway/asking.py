@@ -40,9 +40,12 @@ class Asking:
             return
         try:
             await self._keep(reading, call, ticket, timeline)
-        except Exception as error:  # a boundary: the callers have the answer, so a fault of ours is a log line
+        except Exception as error:  # the callers have their answer; a fault of ours is a log line
             _log.error(
-                "unexpected", error=type(error).__name__, request_id=timeline.request_id, where=place_of(error)
+                "unexpected",
+                error=type(error).__name__,
+                request_id=timeline.request_id,
+                where=place_of(error),
             )
 
     async def _ask_backend(self, call: Call, flight: AnswerFlight, timeline: Timeline) -> Reading | None:

@@ -68,7 +68,9 @@ def read_wish(values: dict[str, Json]) -> Wish:
         raise InvalidRequest("stream_options must be an object.", param="stream_options")
     if options and stream is not True:
         # As OpenAI says it. A hit would not mind, but whether one gets an error must not depend on the cache.
-        raise InvalidRequest("stream_options is for streams only: set stream to true.", param="stream_options")
+        raise InvalidRequest(
+            "stream_options is for streams only: set stream to true.", param="stream_options"
+        )
     for name in ("api_base", "base_url", "api_key"):
         if name in values:
             # Known from other gateways as a way to make them call any address with their own credentials.

@@ -13,7 +13,7 @@ import json
 import socket
 import tempfile
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -164,6 +164,7 @@ async def running_gateway(
     *upstreams: ScriptedUpstream | str,
     valkey: Valkey | None = None,
     settings: Settings | None = None,
+    on_failed_login: Callable[[str, str | None], None] = lambda _address, _key_id: None,
     **sections: Any,
 ) -> AsyncIterator[RunningGateway]:
     async with AsyncExitStack() as stack:
@@ -178,6 +179,7 @@ async def running_gateway(
             secret=b"s" * 32,
             live_workers=lambda: 1,
             on_control=controls.append,
+            on_failed_login=on_failed_login,
         )
         plane = await stack.enter_async_context(open_gateway(settings, runtime))
         base_url = await stack.enter_async_context(_served(plane))

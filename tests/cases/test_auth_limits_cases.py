@@ -185,19 +185,19 @@ class TestRights:
 
     FIELDS = ("api_base", "base_url", "api_key", "headers", "extra_headers", "proxy", "endpoint")
 
-    @pytest.mark.parametrize("name", FIELDS)
     @pytest.mark.parametrize("place", ["top", "extra_body", "metadata"])
-    async def test_no_field_makes_the_gateway_call_another_address(self, name: str, place: str) -> None:
+    async def test_no_field_makes_the_gateway_call_another_address(self, place: str) -> None:
         async with (
             ScriptedUpstream() as evil,
             ScriptedUpstream() as upstream,
             running_gateway(upstream) as gateway,
         ):
-            fields: dict[str, Any] = {name: f"{evil.base_url}/v1"}
-            body = {"model": "m1", "messages": [{"role": "user", "content": "q"}]}
-            body |= fields if place == "top" else {place: fields}
             elsewhere = {"x-forwarded-host": evil.base_url[7:], "host": evil.base_url[7:]}
-            await gateway.post(json.dumps(body).encode(), headers=elsewhere)
+            for name in self.FIELDS:
+                fields: dict[str, Any] = {name: f"{evil.base_url}/v1"}
+                body: dict[str, Any] = {"model": "m1", "messages": [{"role": "user", "content": name}]}
+                body |= fields if place == "top" else {place: fields}
+                await gateway.post(json.dumps(body).encode(), headers=elsewhere)
             assert evil.requests == []
 
     async def test_the_models_a_key_may_use_are_asked_for_before_the_cache_is(self) -> None:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from .plain_chunk import read_plain
+from .surrogates import mend
 
 # Made anew for each reply, so not part of what is kept.
 _PER_REPLY = ("id", "object", "created", "model")
@@ -186,6 +187,7 @@ class StreamReader:
         return Frame(data, data)
 
     def _take_any(self, data: bytes) -> Frame:
+        data = mend(data)
         try:
             chunk = msgspec.json.decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:

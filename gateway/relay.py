@@ -18,6 +18,7 @@ from .errors import NO_RETRY, ApiError, UpstreamError, normalise
 from .flight import Flight, Flights, Seat
 from .render import DONE, as_chunks, as_json
 from .render import Reply as Fresh
+from .surrogates import mend
 from .timeline import Link
 
 # No answer of a language model is larger; what is, is a fault of the server or an attack through it.
@@ -68,7 +69,7 @@ async def relay_in(exchange: Exchange, flight: AnswerFlight, *, span: Link) -> O
     if exchange.is_stream:
         flight.begin(Head(exchange.member, span, is_stream=True))
         return Outcome(await _relay_stream(exchange, flight))
-    body = await exchange.read(ANSWER_LIMIT_BYTES)
+    body = mend(await exchange.read(ANSWER_LIMIT_BYTES))
     try:
         outcome = Outcome(read_json(body), body)
     except NotAnAnswer as error:

@@ -167,7 +167,9 @@ def _client_timeout_s(request: Request) -> float:
 
 
 def _not_found(path: str) -> NotFound:
-    hint = f" Did you mean /v1{path}?" if path.rstrip("/") in ("/chat/completions", "/models") else ""
+    plain = "/".join(word for word in path.lower().split("/") if word)
+    near = next((right for right in (CHAT, MODELS) if right.removeprefix("/v1/") in plain), None)
+    hint = f" Did you mean {near}? The base URL ends in /v1; the model goes into the body." if near else ""
     return NotFound(f"There is no {path[:128]} here.{hint}", headers=NO_RETRY)
 
 

@@ -1,7 +1,26 @@
 """Is the stored question the same question? Vetoes, then a score."""
 
+from .canonical import canonical, is_chinese, normalised
+from .features import ALONE, WIDTH, Around, Features, around, features
 from .reading import Reading, read
 from .score import Policy
-from .vetoes import first_veto
+from .vetoes import all_vetoes, first_veto
+from .words import WordStatistics
 
-__all__ = ["Policy", "Reading", "first_veto", "read"]
+__all__ = [
+    "ALONE",
+    "WIDTH",
+    "Around",
+    "Features",
+    "Policy",
+    "Reading",
+    "WordStatistics",
+    "all_vetoes",
+    "around",
+    "canonical",
+    "features",
+    "first_veto",
+    "is_chinese",
+    "normalised",
+    "read",
+]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from .names import are_variants, is_abbreviation
 from .reading import Reading
 
 Veto = Callable[[Reading, Reading], bool]
@@ -18,14 +19,35 @@ def first_veto(new: Reading, stored: Reading) -> str | None:
     return next((name for name, vetoes in VETOES.items() if vetoes(new, stored)), None)
 
 
+def all_vetoes(new: Reading, stored: Reading) -> tuple[str, ...]:
+    """The names of all that apply, for explaining."""
+    return tuple(name for name, vetoes in VETOES.items() if vetoes(new, stored))
+
+
+def other_script(new: Reading, stored: Reading) -> bool:
+    return new.script != stored.script
+
+
 def other_numbers(new: Reading, stored: Reading) -> bool:
     """The question "Convert 40 pounds" is not "Convert 40 kilos", nor "Convert 41 pounds"."""
     return new.quantities != stored.quantities
 
 
+def other_date(new: Reading, stored: Reading) -> bool:
+    """Last week is not next week, and 1 May not 2 May."""
+    return new.dates != stored.dates or new.times != stored.times
+
+
 def other_polarity(new: Reading, stored: Reading) -> bool:
-    """One of them says "not" (or "never", "without") more often."""
-    return new.negations != stored.negations
+    """One denies what the other affirms."""
+    if new.script == "chinese":
+        return new.polarity.count != stored.polarity.count
+    return new.polarity.contradicts(stored.polarity)
+
+
+def other_language(new: Reading, stored: Reading) -> bool:
+    """Both name languages, and not the same ones in the same order."""
+    return bool(new.languages and stored.languages) and new.languages != stored.languages
 
 
 def other_side(new: Reading, stored: Reading) -> bool:
@@ -36,9 +58,26 @@ def other_side(new: Reading, stored: Reading) -> bool:
     )
 
 
-def other_period(new: Reading, stored: Reading) -> bool:
-    """Last week is not next week."""
-    return new.periods != stored.periods
+def other_name(new: Reading, stored: Reading) -> bool:
+    """Each names something that does not occur in the other. One more name on one side alone is often only detail."""
+    here = _unmentioned(new.names, stored)
+    there = _unmentioned(stored.names, new)
+    if not (here and there):
+        return False
+    matched = {(a, b) for a in here for b in there if are_variants(a, b)}
+    here -= {a for a, _ in matched}
+    there -= {b for _, b in matched}
+    short = [name for name in here if is_abbreviation(name, there)] + [
+        name for name in there if is_abbreviation(name, here)
+    ]
+    return bool(here and there) and not short
+
+
+def _unmentioned(names: frozenset[str], other: Reading) -> frozenset[str]:
+    # A single letter is also a word ("a"), so it only counts as mentioned where it is a name.
+    return frozenset(
+        name for name in names if name not in other.names and (len(name) == 1 or name not in other.spoken)
+    )
 
 
 def other_order(new: Reading, stored: Reading) -> bool:
@@ -46,6 +85,8 @@ def other_order(new: Reading, stored: Reading) -> bool:
 
     A phrase that only moved ("in Gmail, how do I …") leaves the rest in its order, and is no exchange.
     """
+    if new.flow.before & stored.flow.behind and new.flow.behind & stored.flow.before:
+        return True
     one, other = list(new.roles), list(stored.roles)
     if one == other or sorted(one) != sorted(other):
         return False
@@ -53,7 +94,30 @@ def other_order(new: Reading, stored: Reading) -> bool:
         del one[0], other[0]
     while one[-1] == other[-1]:
         del one[-1], other[-1]
+    if new.script == "chinese" and _around_and(one, other):
+        return False
     return not any(one[cut:] + one[:cut] == other for cut in range(1, len(one)))
+
+
+def _around_and(one: list[str], other: list[str]) -> bool:
+    """In 苹果与香蕉 the order says nothing."""
+    joined = [
+        next((sign for sign in ("还是", "与", "或") if sign in "".join(signs)), "") for signs in (one, other)
+    ]
+    parts = [
+        "".join(signs).split(sign) if sign else [] for signs, sign in zip((one, other), joined, strict=True)
+    ]
+    return bool(parts[0]) and parts[0] == parts[1][::-1]
+
+
+def other_form(new: Reading, stored: Reading) -> bool:
+    """The answer shall have another form: a table, one sentence, in French, for children."""
+    return new.forms != stored.forms
+
+
+def other_payload(new: Reading, stored: Reading) -> bool:
+    """One brings long material to work on that the other does not have."""
+    return not (new.payload <= stored.words and stored.payload <= new.words)
 
 
 def other_symbols(new: Reading, stored: Reading) -> bool:
@@ -62,10 +126,15 @@ def other_symbols(new: Reading, stored: Reading) -> bool:
 
 
 VETOES: dict[str, Veto] = {
+    "script": other_script,
     "number": other_numbers,
+    "date": other_date,
     "negation": other_polarity,
+    "language": other_language,
     "contrast": other_side,
-    "period": other_period,
+    "name": other_name,
     "order": other_order,
+    "form": other_form,
+    "payload": other_payload,
     "symbol": other_symbols,
 }

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating]
 
 # Before any evidence: right more often than not at cosine 0.90, and more so above. Weak enough for some ten audits
 # to speak louder. Other features than the cosine must earn their weight.
@@ -72,16 +72,16 @@ def learn(rows: Array, is_right: NDArray[np.bool_], start: Weights) -> Weights:
 
 def chance(score: Array) -> Array:
     """Of being right, by score."""
-    clipped: Array = np.clip(score, -_FARTHEST, _FARTHEST)
-    return 1 / (1 + np.exp(-clipped))
+    probable: Array = 1 / (1 + np.exp(-np.clip(score, -_FARTHEST, _FARTHEST)))
+    return probable
 
 
 def draws(weights: Weights, count: int) -> Array:
     """`count` probable weights, one a row, always the same ones: equal evidence gives equal decisions."""
     normal = np.random.default_rng(0).standard_normal((count, len(weights.mean)))
     lower = np.linalg.cholesky(np.array(weights.precision))
-    spread: Array = np.linalg.solve(lower.T, normal.T).T
-    return spread + np.array(weights.mean)
+    drawn: Array = np.linalg.solve(lower.T, normal.T).T + np.array(weights.mean)
+    return drawn
 
 
 def score(row: Sequence[float], mean: Sequence[float]) -> float:

@@ -3,6 +3,7 @@
 #   make demo        a tour on real parts, then serve until Ctrl-C (ONCE=1: end after the tour; PORT=…: of the gateway)
 #   make test        everything the quick tests need, then the tests
 #   make test-full   the slower ones: torch, deploy tools
+#   make test-vllm   a real vLLM beside a real llama.cpp (2.5 GB into the cache folder, once); says so where there is none
 #   make install, format, check, bench NAME=http, constraints, clean
 
 PYTHON ?= python3
@@ -15,7 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 PIP_INSTALL = -m pip install --constraint constraints.txt
 PYTEST = -m pytest
 
-.PHONY: install format check test test-full demo bench constraints clean
+.PHONY: install format check test test-full test-vllm demo bench constraints clean
 .DELETE_ON_ERROR:
 
 install: .venv/installed
@@ -36,6 +37,12 @@ test: .venv/installed
 test-full: .venv-full/installed
 	.venv-full/bin/python -m tests.prepare
 	.venv-full/bin/python $(PYTEST) -m "full and not vllm"
+
+# Its environment lies outside the checkout, so that a machine pays for it once; it is installed while nothing else runs.
+test-vllm: .venv/installed
+	.venv/bin/python -m tests.vllm.environment
+	.venv/bin/python -m tests.prepare
+	.venv/bin/python $(PYTEST) -m vllm tests/vllm
 
 demo: .venv-demo/installed
 	@.venv-demo/bin/python -m gateway.embedded.demo --data-dir $(DATA) $(if $(PORT),--port $(PORT)) $(if $(ONCE),--once)

@@ -11,6 +11,8 @@ import msgspec
 import structlog
 from redis.exceptions import RedisError
 
+from .controls import Mode
+
 _log = structlog.get_logger("gateway.control")
 
 _STREAM = "eg:{k}:control"
@@ -32,7 +34,19 @@ class TenantChanged(msgspec.Struct, frozen=True, tag="tenant-changed"):
     tenant: str
 
 
-ControlRecord = KeyChanged | TenantChanged
+class PoolsChanged(msgspec.Struct, frozen=True, tag="pools-changed"):
+    """Admins changed something of the pools: hosts read it from the store."""
+
+
+class CacheModeChanged(msgspec.Struct, frozen=True, tag="cache-mode-changed"):
+    """A cache namespace of a tenant was switched to a mode, or (None) back to its configured one."""
+
+    tenant: str
+    namespace: str
+    mode: Mode | None
+
+
+ControlRecord = KeyChanged | TenantChanged | PoolsChanged | CacheModeChanged
 
 _decoder: msgspec.json.Decoder[ControlRecord] = msgspec.json.Decoder(ControlRecord)
 

@@ -16,21 +16,20 @@ import yaml
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from .settings_cache import CacheSettings
 from .settings_errors import SettingsError, explain, unknown_variables
+from .settings_pools import MemberSettings, PoolSettings, UpstreamSettings, pools_in_full
 from .settings_sections import (
     AdminSettings,
-    CacheSettings,
     LimitSettings,
-    MemberSettings,
-    PoolSettings,
+    PriceSettings,
     ServerSettings,
     StoreSettings,
     TelemetrySettings,
-    UpstreamSettings,
-    pools_in_full,
 )
 
 ENV_PREFIX = "ECHOGATE_"
+AUDIT_KEY_BYTES = 32
 
 
 def default_data_dir() -> Path:
@@ -58,6 +57,7 @@ class Settings(BaseSettings):
     upstream: UpstreamSettings = UpstreamSettings()
     cache: CacheSettings = CacheSettings()
     limits: LimitSettings = LimitSettings()
+    prices: dict[str, PriceSettings] = {}
     telemetry: TelemetrySettings = TelemetrySettings()
 
     @property
@@ -105,6 +105,21 @@ def _read_yaml(path: Path) -> dict[str, Any]:
     return content
 
 
+def read_audit_key(name: str) -> bytes:
+    """The audit log's key from the environment variable of that name. Raises SettingsError."""
+    value = os.environ.get(name, "").strip()
+    try:
+        key = bytes.fromhex(value)
+    except ValueError:
+        key = b""
+    if len(key) < AUDIT_KEY_BYTES:
+        raise SettingsError(
+            f"admin.audit_key_env: {name} must hold at least {AUDIT_KEY_BYTES} bytes as hexadecimal digits, as "
+            "`openssl rand -hex 32` prints them"
+        )
+    return key
+
+
 def read_api_key(member: MemberSettings) -> str | None:
     """The member's credential, from where the settings point. Raises SettingsError if it is not there."""
     if (name := member.api_key_env) is not None:
@@ -118,6 +133,11 @@ def read_api_key(member: MemberSettings) -> str | None:
             message = f"pools: member {member.name}: cannot read api_key_file {path}: {error.strerror}"
             raise SettingsError(message) from error
     return None
+
+
+def read_credential(name: str) -> str | None:
+    """What the environment variable of that name holds; None where it is not set on this host."""
+    return os.environ.get(name, "").strip() or None
 
 
 @dataclass(frozen=True, slots=True)

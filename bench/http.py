@@ -8,6 +8,7 @@ apart) at 16 connections, latency is at one. One request in ten is traced to a c
 from __future__ import annotations
 
 import json
+import signal
 import statistics
 import sys
 import tempfile
@@ -288,6 +289,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # by way of every `finally`: nothing stays behind
     try:
         main()
     except BenchFailed as failure:

@@ -4,27 +4,34 @@ from .acceptance import Policy
 from .embed import EmbedQueue, NoEmbedder, OnnxEmbedder, Prepared, open_embedder, prepare
 from .entry_store import RedisEntries
 from .errors import CacheError, EmbedderBusy, ModelError, StoreUnavailable, UnfitText
+from .evidence import AgreementJudge, Audits, Books, Rules, Sampling, Share, Standing, Unaudited
 from .index import FaissIndex, Spaces
-from .interfaces import Embedder, EntryStore, Store, VectorIndex
+from .interfaces import Embedder, EntryStore, Exchange, Judge, Store, VectorIndex
 from .lookup import Lookup
-from .model import Answer, Entry, Hit, Miss, Partition, Question, Step, Stored, Ticket, Verdict
+from .model import Answer, Entry, Hit, Miss, Near, Partition, Question, Step, Stored, Ticket, Verdict
 from .replica import Follower
 from .semantic import SemanticCache
 
 __all__ = [
+    "AgreementJudge",
     "Answer",
+    "Audits",
+    "Books",
     "CacheError",
     "EmbedQueue",
     "Embedder",
     "EmbedderBusy",
     "Entry",
     "EntryStore",
+    "Exchange",
     "FaissIndex",
     "Follower",
     "Hit",
+    "Judge",
     "Lookup",
     "Miss",
     "ModelError",
+    "Near",
     "NoEmbedder",
     "OnnxEmbedder",
     "Partition",
@@ -32,13 +39,18 @@ __all__ = [
     "Prepared",
     "Question",
     "RedisEntries",
+    "Rules",
+    "Sampling",
     "SemanticCache",
+    "Share",
     "Spaces",
+    "Standing",
     "Step",
     "Store",
     "StoreUnavailable",
     "Stored",
     "Ticket",
+    "Unaudited",
     "UnfitText",
     "VectorIndex",
     "Verdict",

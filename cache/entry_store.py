@@ -18,7 +18,7 @@ from redis.exceptions import ResponseError
 
 from . import changes, entry_record
 from .errors import StoreUnavailable
-from .identity import Keys, namespace_tag
+from .identity import Keys, answer_id, namespace_tag
 from .interfaces import Found, Store
 from .model import Entry, Partition, Question, Ticket
 
@@ -26,9 +26,11 @@ from .model import Entry, Partition, Question, Ticket
 _EPOCH_TTL_MS = 3_600_000
 _REMEMBERED_KEYS = 4096
 
-# KEYS: epoch, entry, changes. ARGV: epoch at look-up, record, TTL in ms, change ("" for none), stream bound.
+# KEYS: epoch, entry, changes, blocked. ARGV: epoch at look-up, record, TTL in ms, change ("" for none), stream bound,
+# the pair of question and answer.
 _PUT = """
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+if redis.call('SISMEMBER', KEYS[4], ARGV[6]) == 1 then return 0 end
 local ttl = tonumber(ARGV[3])
 redis.call('SET', KEYS[2], ARGV[2], 'PX', ttl)
 if redis.call('PTTL', KEYS[1]) < ttl then redis.call('PEXPIRE', KEYS[1], ttl) end
@@ -45,6 +47,16 @@ local removed = redis.call('DEL', KEYS[1])
 redis.call('XADD', KEYS[2], 'MAXLEN', '~', ARGV[2], '*', 'c', ARGV[1])
 if redis.call('PTTL', KEYS[2]) < 0 then redis.call('PEXPIRE', KEYS[2], ARGV[3]) end
 return removed
+"""
+
+# KEYS: entry, changes, blocked. ARGV: change, stream bound, TTL in ms, the pair of question and answer.
+_BLOCK = """
+redis.call('SADD', KEYS[3], ARGV[4])
+redis.call('PEXPIRE', KEYS[3], ARGV[3])
+redis.call('DEL', KEYS[1])
+redis.call('XADD', KEYS[2], 'MAXLEN', '~', ARGV[2], '*', 'c', ARGV[1])
+if redis.call('PTTL', KEYS[2]) < 0 then redis.call('PEXPIRE', KEYS[2], ARGV[3]) end
+return 1
 """
 
 # KEYS: epoch, changes. ARGV: change, stream bound, TTL in ms, new epoch.
@@ -108,18 +120,31 @@ class RedisEntries:
         written = await _reply(
             self._store.script(
                 _PUT,
-                keys=[keys.epoch, keys.entry(entry.entry_id), keys.changes],
+                keys=[keys.epoch, keys.entry(entry.entry_id), keys.changes, keys.blocked],
                 args=[
                     ticket.epoch,
                     entry_record.encode(entry, partition, ticket.epoch),
                     ttl_ms,
                     announced,
                     self._changes_kept,
+                    _pair(entry.entry_id, answer_id(self._secret, entry.answer.text)),
                 ],
                 deadline=deadline,
             )
         )
         return bool(written)
+
+    async def block(self, namespace: str, entry_id: int, answer_id: int, *, deadline: float) -> None:
+        keys = self._keys_of(namespace)
+        change = changes.encode(changes.Removed(namespace_tag(self._secret, namespace), entry_id))
+        await _reply(
+            self._store.script(
+                _BLOCK,
+                keys=[keys.entry(entry_id), keys.changes, keys.blocked],
+                args=[change, self._changes_kept, _EPOCH_TTL_MS, _pair(entry_id, answer_id)],
+                deadline=deadline,
+            )
+        )
 
     async def remove(self, namespace: str, entry_id: int, *, deadline: float) -> bool:
         keys = self._keys_of(namespace)
@@ -208,6 +233,10 @@ class _Finding:
         if entry is not None and entry.question != self._question.text:
             entry = None  # two texts with one 63-bit id
         return Found(entry, epoch)
+
+
+def _pair(entry_id: int, answer_id: int) -> bytes:
+    return b"%016x%016x" % (entry_id, answer_id)
 
 
 async def _reply(pending: Awaitable[Any]) -> Any:

@@ -35,6 +35,12 @@ def entry_id(secret: bytes, of: Partition, text: str) -> int:
     return int.from_bytes(named[:8], "big") >> (64 - _ID_BITS)
 
 
+def answer_id(secret: bytes, text: str) -> int:
+    """Stands for an answer's text, in [0, 2**63)."""
+    named = digest(secret, b"answer\0" + text.encode("utf-8", "surrogatepass"))
+    return int.from_bytes(named[:8], "big") >> (64 - _ID_BITS)
+
+
 def space(secret: bytes, of: Partition, fingerprint: str) -> bytes:
     """The vector index of a partition under one embedder: 32 bytes that begin with the tags of both, so that
     all spaces of a namespace can be dropped, and those of another embedder passed over, without a look-up."""
@@ -62,13 +68,14 @@ def is_of_fingerprint(space: bytes, tag: bytes) -> bool:
 class Keys:
     """The store's keys of one namespace. They share a hash tag, so one script can change them together."""
 
-    __slots__ = ("_prefix", "changes", "epoch")
+    __slots__ = ("_prefix", "blocked", "changes", "epoch")
 
     def __init__(self, secret: bytes, namespace: str) -> None:
         tag = namespace_tag(secret, namespace)
         shard = tag[0] % SHARDS
         self._prefix = f"eg:{{{shard:02d}}}:e:"
         self.epoch = f"eg:{{{shard:02d}}}:epoch:{tag.hex()}"
+        self.blocked = f"eg:{{{shard:02d}}}:blocked:{tag.hex()}"
         self.changes = changes_key(shard)
 
     def entry(self, entry_id: int) -> str:

@@ -74,6 +74,28 @@ class VectorIndex(Protocol):
     def __len__(self) -> int: ...
 
 
+class Exchange(Value, frozen=True):
+    """Two questions with an answer each, one fresh and one stored: is the stored answer right for the new question?"""
+
+    _unsaid = frozenset({"question", "fresh_answer", "stored_question", "stored_answer"})
+
+    question: str
+    fresh_answer: str
+    stored_question: str
+    stored_answer: str
+
+
+class Judge(Protocol):
+    """Says whether a stored answer was right, off the path. `name` stands wherever its findings are shown."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def agrees(self, exchange: Exchange) -> bool | None:
+        """None: it cannot tell (down, busy, too long). That is no finding, and counts for nothing."""
+        ...
+
+
 class Found(Value, frozen=True):
     """What one exact look-up read: the entry if there is a valid one, and the namespace's epoch."""
 
@@ -107,7 +129,13 @@ class EntryStore(Protocol):
         ...
 
     async def put(self, ticket: Ticket, entry: Entry, *, deadline: float) -> bool:
-        """Store the entry and announce it, unless the namespace's epoch is not the ticket's any more."""
+        """Store the entry and announce it, unless the namespace's epoch is not the ticket's any more, or this
+        answer was blocked for this question."""
+        ...
+
+    async def block(self, namespace: str, entry_id: int, answer_id: int, *, deadline: float) -> None:
+        """Remove the entry, and store this answer to its question no more: for an hour, which is longer than any
+        write that may be under way. What holds for good is `evidence`'s to remember."""
         ...
 
     async def remove(self, namespace: str, entry_id: int, *, deadline: float) -> bool: ...

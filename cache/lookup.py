@@ -12,12 +12,14 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from .acceptance import Policy, read
+from .acceptance import read
 from .embed import Embedded, EmbedQueue, NoEmbedder
 from .errors import EmbedderBusy, StoreUnavailable, UnfitText
+from .evidence import WITHHELD, Evidence, Ruling, nearest, row_in
+from .identity import answer_id
 from .index import Spaces
 from .interfaces import EntryStore
-from .model import Entry, Hit, Miss, Question, Step, Ticket, Verdict
+from .model import Entry, Hit, Miss, Near, Question, Step, Ticket, Verdict
 
 _EXACT = 1.0
 
@@ -29,7 +31,8 @@ class Parts:
     entries: EntryStore
     embed: EmbedQueue | NoEmbedder
     spaces: Spaces
-    policy: Policy
+    evidence: Evidence
+    secret: bytes
     now: Callable[[], float]
     wall: Callable[[], float]
 
@@ -49,6 +52,7 @@ class Lookup:
     ) -> None:
         self._parts = parts
         self._question = question
+        self._ruling: Ruling = parts.evidence.of(question.partition.namespace)
         self._space = space
         self._started = parts.now()
         self._store_budget_s = deadline - self._started
@@ -65,13 +69,14 @@ class Lookup:
             self._step("exact", self._started, is_hit=False)
             return Miss("store-down", tuple(self._steps))
         self._ticket = replace(self._ticket, epoch=found.epoch)
-        is_hit = found.entry is not None and self._is_young_enough(found.entry)
+        reason = None if found.entry is None else self._why_not(found.entry)
+        is_hit = found.entry is not None and reason is None
         self._step("exact", self._started, is_hit=is_hit)
         if found.entry is not None and is_hit:
             return self._hit("exact", found.entry, _EXACT)
-        if reason := self._question.skip_semantic or self._parts.embed.skip_reason:
-            return self._miss(reason)
-        return await self._similar(exact_reason="absent" if found.entry is None else "too-old")
+        if skip := self._question.skip_semantic or self._parts.embed.skip_reason:
+            return self._miss(skip)
+        return await self._similar(exact_reason=reason or "absent")
 
     def cancel(self) -> None:
         """Not wanted any more, and not awaited: the store's answer is dropped when it comes."""
@@ -108,12 +113,13 @@ class Lookup:
         if not embedded.neighbours:
             return self._miss("absent")
         started = self._parts.now()
-        nearest = embedded.neighbours[0][1]
-        minimum = self._parts.policy.minimum(self._question.min_similarity)
+        self._ticket = replace(self._ticket, near=nearest(self._ticket.entry_id, embedded.neighbours))
+        best = embedded.neighbours[0][1]
+        minimum = self._ruling.minimum(self._question)
         near = [(entry_id, cosine) for entry_id, cosine in embedded.neighbours if cosine >= minimum]
         if not near:
             self._step("accept", started, candidates=0, threshold=minimum)
-            return self._miss("below-threshold", nearest)
+            return self._miss("below-threshold", best)
         try:
             entries = await self._parts.entries.fetch(
                 self._question.partition,
@@ -122,7 +128,7 @@ class Lookup:
             )
         except StoreUnavailable:
             self._step("accept", started, candidates=len(near), threshold=minimum)
-            return Miss("store-down", tuple(self._steps), similarity=nearest)
+            return Miss("store-down", tuple(self._steps), similarity=best)
 
         verdicts = self._judge(near, entries)
         self._step("accept", started, candidates=len(near), threshold=minimum)
@@ -130,28 +136,46 @@ class Lookup:
             if verdict.is_accepted and entry.question == self._question.text:
                 return self._hit("exact", entry, _EXACT)  # stored since this look-up asked the exact tier
             if verdict.is_accepted:
+                if (row := row_in(verdict)) is not None:
+                    self._parts.evidence.note_traffic(self._question.partition.namespace, row)
                 return self._hit("semantic", entry, verdict.similarity, verdict)
-        return self._miss(verdicts[0][1].reason if verdicts else "absent", nearest)
+            if verdict.reason in WITHHELD:
+                would_be = Near(entry.entry_id, verdict.similarity, would_serve=True)
+                self._ticket = replace(self._ticket, near=would_be)
+                return self._miss(verdict.reason, verdict.similarity, verdict)
+        if not verdicts:
+            return self._miss("absent", best)
+        return self._miss(verdicts[0][1].reason, best, verdicts[0][1])
 
     def _judge(
         self, near: list[tuple[int, float]], entries: list[Entry | None]
     ) -> list[tuple[Entry, Verdict]]:
-        """Best first, up to the first one accepted."""
+        """Best first, up to the first one that the rules accept."""
         verdicts: list[tuple[Entry, Verdict]] = []
         reading = read(self._question.text)
         for (entry_id, cosine), entry in zip(near, entries, strict=True):
             if entry is None:
                 self._parts.spaces.remove(self._space, entry_id)  # the store has let it go: so does the index
                 continue
-            verdict = self._parts.policy.judge(
-                reading, entry.question, cosine, min_similarity=self._question.min_similarity
+            verdict = self._ruling.judge(
+                reading, entry, cosine, question=self._question, question_id=self._ticket.entry_id
             )
             if verdict.is_accepted and not self._is_young_enough(entry):
                 verdict = replace(verdict, is_accepted=False, reason="too-old")
             verdicts.append((entry, verdict))
-            if verdict.is_accepted:
+            if verdict.is_accepted or verdict.reason in WITHHELD:
                 break
         return verdicts
+
+    def _why_not(self, entry: Entry) -> str | None:
+        """Why this answer to the very question is not served."""
+        if not self._is_young_enough(entry):
+            return "too-old"
+        blocked = self._ruling.blocked
+        if not blocked.has(entry.entry_id):
+            return None
+        is_blocked = blocked.is_pair(entry.entry_id, answer_id(self._parts.secret, entry.answer.text))
+        return "blocked" if is_blocked else None
 
     def _is_young_enough(self, entry: Entry) -> bool:
         most = self._question.max_age_s
@@ -169,8 +193,10 @@ class Lookup:
     ) -> Hit:
         return Hit(tier, entry, similarity, self._age_s(entry), tuple(self._steps), verdict)
 
-    def _miss(self, reason: str, similarity: float | None = None) -> Miss:
-        return Miss(reason, tuple(self._steps), self._ticket, similarity)
+    def _miss(
+        self, reason: str, similarity: float | None = None, verdict: Verdict | None = None
+    ) -> Miss:
+        return Miss(reason, tuple(self._steps), self._ticket, similarity, verdict)
 
     def _failed(self, started: float, reason: str, **facts: str) -> Miss:
         self._step("embed", started, reason=reason, **facts)

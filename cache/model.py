@@ -43,7 +43,8 @@ class Question(Value, frozen=True):
     """What is asked of the cache: an exact partition and the one text that may be matched by meaning.
 
     `skip_semantic` names the reason why this text must only be matched exactly (None: no reason).
-    `min_similarity` is the caller's own minimum cosine, added to whatever the policy asks.
+    `min_similarity` is the caller's own minimum cosine, added to whatever the policy asks. `is_shadow`: a similar
+    question's answer is looked for and judged, but not served.
     """
 
     _unsaid = frozenset({"text"})
@@ -53,6 +54,7 @@ class Question(Value, frozen=True):
     skip_semantic: str | None = None
     max_age_s: float | None = None
     min_similarity: float | None = None
+    is_shadow: bool = False
 
 
 class Answer(Value, frozen=True):
@@ -96,8 +98,19 @@ class Step(Value, frozen=True):
     facts: Mapping[str, str | int | float | bool] = msgspec.field(default_factory=dict)
 
 
+class Near(Value, frozen=True):
+    """The nearest stored question of a miss. `would_serve`: it was accepted, and only withheld (see `Ruling`)."""
+
+    entry_id: int
+    similarity: float
+    would_serve: bool = False
+
+
 class Ticket(Value, frozen=True):
-    """What a miss read, so that a later store can be refused if anything was invalidated since."""
+    """What a miss read, so that a later store can be refused if anything was invalidated since.
+
+    `near` is what the answer, once there, can be compared with.
+    """
 
     _unsaid = frozenset({"vector", "space"})
 
@@ -106,6 +119,7 @@ class Ticket(Value, frozen=True):
     epoch: bytes | None
     vector: Vector | None = None
     space: bytes | None = None
+    near: Near | None = None
 
 
 class Hit(Value, frozen=True):
@@ -120,13 +134,14 @@ class Hit(Value, frozen=True):
 class Miss(Value, frozen=True):
     """`reason` is a short machine word: "absent", "below-threshold", "veto-number", "embedder-busy", …
 
-    `ticket` is None where nothing may be stored (the store did not answer).
+    `ticket` is None where nothing may be stored (the store did not answer). `verdict` is that on the nearest one.
     """
 
     reason: str
     steps: tuple[Step, ...]
     ticket: Ticket | None = None
     similarity: float | None = None
+    verdict: Verdict | None = None
 
 
 class Stored(Value, frozen=True):

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from . import identity
-from .acceptance import Policy
 from .embed import EmbedQueue, NoEmbedder
 from .errors import EmbedderBusy, StoreUnavailable, UnfitText
+from .evidence import Evidence, Standing
 from .index import Spaces
 from .interfaces import EntryStore
 from .lookup import Lookup, Parts
@@ -38,7 +38,7 @@ class SemanticCache:
         entries: EntryStore,
         embed: EmbedQueue | NoEmbedder,
         spaces: Spaces,
-        policy: Policy,
+        evidence: Evidence,
         *,
         secret: bytes,
         ttl_s: float,
@@ -47,18 +47,29 @@ class SemanticCache:
         now: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        self._parts = Parts(entries, embed, spaces, policy, now, wall)
+        self._parts = Parts(entries, embed, spaces, evidence, secret, now, wall)
         self._secret = secret
         self._ttl_s = ttl_s
         self._semantic_deadline_s = semantic_deadline_s
         self._max_entry_bytes = max_entry_bytes
 
     def __repr__(self) -> str:
-        return f"SemanticCache({self._parts.policy}, {self._parts.embed!r}, {self._parts.spaces!r})"
+        return f"SemanticCache({self._parts.evidence!r}, {self._parts.embed!r}, {self._parts.spaces!r})"
 
     def partition(self, namespace: str, material: bytes) -> Partition:
         """`material` is the canonical form of everything in a request that must match exactly."""
         return identity.partition(self._secret, namespace, material)
+
+    def entry_id(self, question: Question) -> int:
+        """The number of the entry that this very question has, or would have."""
+        return self._entry_id(question)
+
+    def answer_id(self, answer: Answer) -> int:
+        return identity.answer_id(self._secret, answer.text)
+
+    def standing(self, namespace: str) -> Standing:
+        """How far similar questions are answered there now."""
+        return self._parts.evidence.of(namespace).standing
 
     def begin(self, question: Question, *, deadline: float) -> Lookup:
         """Start a look-up: the exact tier's command leaves now. `deadline` is for the store.
@@ -91,6 +102,11 @@ class SemanticCache:
         size = len(ticket.question.text) + len(answer.text) + len(answer.payload)
         if size > self._max_entry_bytes:
             return Stored(False, "too-large", ())
+        blocked = self._parts.evidence.of(ticket.question.partition.namespace).blocked
+        if blocked.has(ticket.entry_id) and blocked.is_pair(
+            ticket.entry_id, identity.answer_id(self._secret, answer.text)
+        ):
+            return Stored(False, "blocked", ())
         ticket, steps = await self._with_vector(ticket)
 
         started = self._parts.now()
@@ -110,6 +126,8 @@ class SemanticCache:
         if is_stored and ticket.vector is not None and ticket.space is not None:
             # At once, not when it comes back through the stream: the next question may be here already.
             self._parts.spaces.add(ticket.space, ticket.entry_id, ticket.vector)
+        if is_stored:
+            self._parts.evidence.note_stored(ticket, answer)
         return Stored(is_stored, reason, (*steps, Step("store", started, self._parts.now())))
 
     async def flush(self, namespace: str) -> None:

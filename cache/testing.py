@@ -13,6 +13,7 @@ import numpy as np
 
 from .embed.readable import check_length, check_pieces
 from .errors import StoreUnavailable
+from .identity import answer_id
 from .interfaces import Found
 from .model import Entry, Partition, Question, Ticket, Vector
 from .vectors import to_unit
@@ -71,11 +72,13 @@ class DictIndex:
 class MemoryEntries:
     """`EntryStore` in a dict. While `is_down` everything raises `StoreUnavailable`."""
 
-    def __init__(self, *, wall: Callable[[], float] = time.time) -> None:
+    def __init__(self, *, secret: bytes = b"", wall: Callable[[], float] = time.time) -> None:
         self.is_down = False
+        self._secret = secret
         self._wall = wall
         self._epochs: dict[str, bytes] = {}
         self._kept: dict[int, tuple[Partition, bytes, Entry]] = {}
+        self._blocked: set[tuple[int, int]] = set()
 
     def find(self, question: Question, entry_id: int, *, deadline: float) -> asyncio.Future[Found]:
         future: asyncio.Future[Found] = asyncio.get_running_loop().create_future()
@@ -100,7 +103,8 @@ class MemoryEntries:
         partition = ticket.question.partition
         if ticket.epoch is None or ticket.epoch != self._epochs.get(partition.namespace):
             return False
-        if entry.expires_at_s <= self._wall():
+        is_blocked = (entry.entry_id, answer_id(self._secret, entry.answer.text)) in self._blocked
+        if entry.expires_at_s <= self._wall() or is_blocked:
             return False
         self._kept[entry.entry_id] = (partition, ticket.epoch, entry)
         return True
@@ -108,6 +112,11 @@ class MemoryEntries:
     async def remove(self, namespace: str, entry_id: int, *, deadline: float) -> bool:
         self._check()
         return self._kept.pop(entry_id, None) is not None
+
+    async def block(self, namespace: str, entry_id: int, answer_id: int, *, deadline: float) -> None:
+        self._check()
+        self._kept.pop(entry_id, None)
+        self._blocked.add((entry_id, answer_id))
 
     async def flush(self, namespace: str, *, deadline: float) -> None:
         self._check()

@@ -6,47 +6,40 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
 
 import structlog
 
-from auth import Authenticator, Limiter, Rights, StoreDirectory, StoreLimits
-from backends import Member, Pools, Timeouts, VllmBackend
-from cache import (
-    EmbedQueue,
-    FaissIndex,
-    Follower,
-    ModelError,
-    NoEmbedder,
-    RedisEntries,
-    SemanticCache,
-    Spaces,
-    open_embedder,
-)
-from cache import Policy as AcceptancePolicy
+from auth import Authenticator, LastUsed, Limiter, Prices, Rights, StoreDirectory, StoreLimits
+from backends import AddressRule, Pools, VllmBackend
+from cache import SemanticCache
 
 from .admission import Admissions
 from .asking import Asking
-from .control import KeyChanged
+from .caching import open_caching
+from .callers import Callers
+from .control import ControlRecord, KeyChanged, TenantChanged
 from .data.health import Health
+from .data.me import Me
 from .data.models import Models
 from .flight import Flights
 from .front import Front
 from .metrics import Metrics
 from .pipeline import Pipeline, Policy
+from .pool_metrics import PoolMetrics
+from .pools import specs_of
 from .relay import AnswerFlights
+from .routing import Routing
 from .runtime import Asgi, Readiness, Runtime
-from .settings import Settings, read_api_key
+from .settings import Settings
 from .store import StoreClient
 from .telemetry import Telemetry
+from .usage import UsageRecorder
+from .usage_store import UsageStore
 
 _log = structlog.get_logger("gateway.app")
 
-# How long a start waits for the index to be rebuilt from the store, and a stop for spans to leave.
-_CATCH_UP_S = 10.0
+# How long a stop waits for spans to leave.
 _SPANS_S = 5.0
-# A blocking read of the change streams is silent for as long as nothing changes.
-_READER_SILENCE_S = 30.0
 
 
 class DataPlane:
@@ -57,14 +50,17 @@ class DataPlane:
         *,
         front: Front,
         cache: SemanticCache,
-        pools: Pools,
+        routing: Routing,
+        limiter: Limiter,
         metrics: Metrics,
         stores: dict[str, StoreClient],
         standing: tuple[str, ...],
     ) -> None:
         self._front = front
         self.cache = cache
-        self.pools = pools
+        self.pools = routing.pools
+        self._routing = routing
+        self._limiter = limiter
         self._stores = stores
         self._standing = standing
         self._is_draining = False
@@ -87,7 +83,12 @@ class DataPlane:
         down = [
             f"the {role} store does not answer" for role, store in self._stores.items() if not store.is_up
         ]
-        reasons = (*self._standing, *down)
+        limits = self._limiter.state
+        alone = (
+            () if limits.is_shared else (f"limits are not shared while their store is away: {limits.policy}",)
+        )
+        unserved = [f"no usable member serves the model {model!r}" for model in self._routing.unusable()]
+        reasons = (*self._standing, *down, *alone, *unserved)
         return Readiness("degraded" if reasons else "ok", reasons)
 
 
@@ -97,54 +98,92 @@ async def open_gateway(settings: Settings, runtime: Runtime) -> AsyncIterator[Da
         telemetry = Telemetry.start(settings, worker=runtime.worker)
         stack.push_async_callback(asyncio.to_thread, telemetry.shutdown, _SPANS_S)
         stores = await _open_stores(settings, runtime, stack)
-        rights = Rights(cache_scope=settings.cache.scope)
-        authenticator = Authenticator(StoreDirectory(stores["durable"]), rights=rights)
-        runtime.on_control(
-            lambda change: authenticator.forget(change.key_id) if isinstance(change, KeyChanged) else None
-        )
-        pools = await stack.enter_async_context(_pools(settings))
-        cache, standing = await _open_cache(settings, runtime, stores["cache"], stack)
+        callers = await _open_callers(settings, runtime, stores["durable"], stack)
+        routing = await _open_pools(settings, runtime, stack)
+        pools = routing.pools
+        caching = await open_caching(settings, runtime, stores, pools, stack)
+        cache, standing = caching.cache, caching.standing
         flights: AnswerFlights = Flights(join_bytes=settings.cache.max_entry_kib << 10)
         stack.push_async_callback(flights.aclose)
         limiter = await stack.enter_async_context(
-            Limiter(StoreLimits(stores["durable"]), live_workers=runtime.live_workers)
+            Limiter(
+                StoreLimits(stores["durable"]),
+                live_workers=runtime.live_workers,
+                policy=settings.limits.store_gone,
+            )
         )
+        usage = UsageStore(stores["durable"])
         policy = Policy(
-            mode=settings.cache.mode,
             body_limit_bytes=settings.server.body_limit_mib << 20,
             store_deadline_s=settings.store.deadline_ms / 1000,
         )
         pipeline = Pipeline(
-            authenticator=authenticator,
-            admissions=Admissions(limiter),
-            pools=pools,
+            callers=callers,
+            admissions=Admissions(
+                limiter,
+                usage=await stack.enter_async_context(UsageRecorder.open(usage)),
+                prices=Prices({model: (each.input, each.output) for model, each in settings.prices.items()}),
+                charges_hits=settings.limits.charge_hits,
+            ),
+            routing=routing,
             cache=cache,
+            policies=caching.policies,
+            witness=caching.witness,
             flights=flights,
             asking=Asking(pools=pools, cache=cache, telemetry=telemetry),
             policy=policy,
         )
-        models = Models(
-            authenticator=authenticator,
-            pools=pools,
-            store_deadline_s=policy.store_deadline_s,
-            now_s=time.time(),
-        )
         front = Front(
             pipeline=pipeline,
-            models=models,
+            models=Models(callers=callers, pools=pools, now_s=time.time()),
+            me=Me(callers=callers, pools=pools, limiter=limiter, usage=usage),
             health=Health(lambda: plane.readiness()),  # noqa: PLW0108 - it is made below
             telemetry=telemetry,
-            request_timeout_s=settings.upstream.request_timeout_s,
+            longest_request_s=lambda: routing.longest_request_s,
         )
         if not settings.pools:
             standing = (*standing, "no pools are configured")
         plane = DataPlane(
-            front=front, cache=cache, pools=pools, metrics=telemetry.metrics, stores=stores, standing=standing
+            front=front,
+            cache=cache,
+            routing=routing,
+            limiter=limiter,
+            metrics=telemetry.metrics,
+            stores=stores,
+            standing=standing,
         )
         telemetry.metrics.watch(
-            in_flight=pools.in_flight, store_up=lambda: {role: store.is_up for role, store in stores.items()}
+            in_flight=pools.in_flight,
+            store_up=lambda: {role: store.is_up for role, store in stores.items()},
+            limits_shared=lambda: limiter.state.is_shared,
+            serves=routing.serves,
         )
+        PoolMetrics(pools, telemetry.metrics.registry)
         yield plane
+
+
+async def _open_callers(
+    settings: Settings, runtime: Runtime, store: StoreClient, stack: AsyncExitStack
+) -> Callers:
+    directory = StoreDirectory(store)
+    used = await stack.enter_async_context(LastUsed.open(directory))
+    authenticator = Authenticator(
+        directory, rights=Rights(cache_scope=settings.cache.scope), on_use=used.note
+    )
+
+    def forget(change: ControlRecord) -> None:
+        match change:
+            case KeyChanged(key_id):
+                authenticator.forget(key_id)
+            case TenantChanged(tenant):
+                authenticator.forget_tenant(tenant)
+
+    runtime.on_control(forget)
+    return Callers(
+        authenticator,
+        store_deadline_s=settings.store.deadline_ms / 1000,
+        on_failed_login=runtime.on_failed_login,
+    )
 
 
 async def _open_stores(settings: Settings, runtime: Runtime, stack: AsyncExitStack) -> dict[str, StoreClient]:
@@ -161,86 +200,16 @@ async def _open_stores(settings: Settings, runtime: Runtime, stack: AsyncExitSta
     return {"durable": durable, "cache": cache}
 
 
-def _pools(settings: Settings) -> Pools:
-    members = {
-        model: [
-            Member(
-                name=member.name,
-                base_url=member.url,
-                upstream_model=member.model,
-                revision=member.revision,
-                weight=member.weight,
-                api_key=read_api_key(member),
-            )
-            for member in pool.members
-        ]
-        for model, pool in settings.pools.items()
-    }
-    upstream = settings.upstream
-    timeouts = Timeouts(
-        connect_s=upstream.connect_timeout_s,
-        first_byte_s=upstream.first_byte_timeout_s,
-        idle_s=upstream.idle_timeout_s,
-    )
-    return Pools(members, backend=VllmBackend(), timeouts=timeouts)
-
-
-async def _open_cache(
-    settings: Settings, runtime: Runtime, store: StoreClient, stack: AsyncExitStack
-) -> tuple[SemanticCache, tuple[str, ...]]:
-    """The cache, and what is to be said of it in readiness: it works without an embedder, but only for equal texts."""
-    embed, standing = await _open_embedder(settings)
-    stack.callback(embed.close)
-    spaces = Spaces(FaissIndex)
-    if isinstance(embed, EmbedQueue):
-        await _follow_changes(runtime, spaces, embed, stack)
-    cache = SemanticCache(
-        RedisEntries(store, secret=runtime.secret),
-        embed,
-        spaces,
-        AcceptancePolicy(settings.cache.policy, settings.cache.threshold),
-        secret=runtime.secret,
-        ttl_s=settings.cache.ttl_s,
-        semantic_deadline_s=settings.cache.semantic_deadline_ms / 1000,
-        max_entry_bytes=settings.cache.max_entry_kib << 10,
-    )
-    return cache, standing
-
-
-async def _open_embedder(settings: Settings) -> tuple[EmbedQueue | NoEmbedder, tuple[str, ...]]:
-    wanted = settings.cache.embedder
-    if settings.cache.mode != "semantic" or wanted.kind == "none":
-        return NoEmbedder(), ()
-    model = wanted.model or str(settings.model_folder)
-    if wanted.kind == "onnx" and not await asyncio.to_thread(Path(model).is_dir):
-        reason = f"no embedding model in {model}: exact matches only; run `echogate models prepare`"
-        _log.warning("no embedding model", folder=model, remedy="echogate models prepare")
-        return NoEmbedder(), (reason,)
-    try:
-        embedder = await asyncio.to_thread(
-            open_embedder, wanted.kind, model=model, precision=wanted.precision
+async def _open_pools(settings: Settings, runtime: Runtime, stack: AsyncExitStack) -> Routing:
+    specs = specs_of(settings) if runtime.specs is None else runtime.specs
+    addresses = AddressRule(allowed=settings.upstream.allow_networks)
+    pools = await stack.enter_async_context(
+        Pools(
+            {model: spec.pool for model, spec in specs.items()},
+            backend=VllmBackend(addresses=addresses),
+            live_workers=runtime.live_workers,
         )
-    except ModelError as error:
-        _log.error("the embedding model was refused", reason=str(error))
-        return NoEmbedder(), (f"the embedding model was refused: {error}",)
-    return EmbedQueue(embedder), ()
-
-
-async def _follow_changes(runtime: Runtime, spaces: Spaces, embed: EmbedQueue, stack: AsyncExitStack) -> None:
-    """Rebuild the index from the store's change streams and keep it up with what other workers store."""
-    reader = await stack.enter_async_context(
-        StoreClient.open(runtime.cache_url, silence_s=_READER_SILENCE_S, name="cache changes")
     )
-    follower = Follower(reader, spaces, secret=runtime.secret, fingerprint=embed.fingerprint)
-    task = asyncio.create_task(follower.run())
-
-    async def stop() -> None:
-        task.cancel()
-        await asyncio.wait((task,))
-
-    stack.push_async_callback(stop)
-    try:
-        async with asyncio.timeout(_CATCH_UP_S):
-            await follower.caught_up.wait()
-    except TimeoutError:
-        _log.warning("the index is not yet rebuilt; older entries are found once it is")
+    routing = Routing(pools, specs, secret=runtime.secret)
+    runtime.offer_pools(routing)
+    return routing

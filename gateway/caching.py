@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,6 +46,7 @@ _log = structlog.get_logger("gateway.caching")
 _CATCH_UP_S = 10.0
 # A blocking read of the change streams is silent for as long as nothing changes.
 _READER_SILENCE_S = 30.0
+_AFTER_FAULT_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +83,9 @@ async def open_caching(
         max_entry_bytes=settings.cache.max_entry_kib << 10,
     )
     decisions = Decisions(stores["cache"], cache, kept_s=settings.cache.decisions_kept_s)
-    _in_background(decisions.run(), stack)
+    _in_background(decisions.run, stack)
     served = ServedAudits(asker, cache, audits, share=settings.cache.audits.served_share, rng=_dice())
-    _in_background(served.run(), stack)
+    _in_background(served.run, stack)
     return Caching(cache, policies, Witness(served, decisions), decisions, standing)
 
 
@@ -107,7 +108,7 @@ async def _open_audits(
         await books.catch_up()
     except (OSError, RedisError):
         _log.warning("what was reported wrong is not known until the durable store answers")
-    for work in (books.run(), audits.run()):
+    for work in (books.run, audits.run):
         _in_background(work, stack)
     return audits
 
@@ -158,7 +159,7 @@ async def _follow_changes(runtime: Runtime, spaces: Spaces, embed: EmbedQueue, s
         StoreClient.open(runtime.cache_url, silence_s=_READER_SILENCE_S, name="cache changes")
     )
     follower = Follower(reader, spaces, secret=runtime.secret, fingerprint=embed.fingerprint)
-    _in_background(follower.run(), stack)
+    _in_background(follower.run, stack)
     try:
         async with asyncio.timeout(_CATCH_UP_S):
             await follower.caught_up.wait()
@@ -166,11 +167,25 @@ async def _follow_changes(runtime: Runtime, spaces: Spaces, embed: EmbedQueue, s
         _log.warning("the index is not yet rebuilt; older entries are found once it is")
 
 
-def _in_background(work: Coroutine[None, None, None], stack: AsyncExitStack) -> None:
-    task = asyncio.create_task(work)
+def _in_background(work: Callable[[], Coroutine[None, None, None]], stack: AsyncExitStack) -> None:
+    task = asyncio.create_task(_lasting(work))
 
     async def stop() -> None:
         task.cancel()
         await asyncio.wait((task,))
 
     stack.push_async_callback(stop)
+
+
+async def _lasting(work: Callable[[], Coroutine[None, None, None]]) -> None:
+    """A fault in what runs behind the path must not end it for good, nor be silent."""
+    while True:
+        try:
+            await work()
+        except Exception as error:  # the boundary of a task that nobody awaits
+            _log.error(
+                "background work failed and is begun again",
+                work=work.__qualname__,
+                error=type(error).__name__,
+            )
+        await asyncio.sleep(_AFTER_FAULT_S)

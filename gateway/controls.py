@@ -16,8 +16,9 @@ from msgspec.structs import replace
 from .body import Json
 from .errors import InvalidRequest
 
-Mode = Literal["off", "exact", "semantic"]
-MODES: tuple[Mode, ...] = ("off", "exact", "semantic")
+# Each allows what the ones before it allow. In `shadow` similar answers are looked for and judged, never served.
+Mode = Literal["off", "exact", "shadow", "semantic"]
+MODES: tuple[Mode, ...] = ("off", "exact", "shadow", "semantic")
 
 _namespace = re.compile(r"[a-z0-9._-]{1,64}").fullmatch
 

@@ -7,6 +7,7 @@ an unknown parameter never merges two requests.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 
 import msgspec
@@ -16,6 +17,7 @@ from backends import Version
 
 from .body import Json, canonical
 from .controls import Controls
+from .cues import DEFAULTS, Cue, Treatment, find_cue
 from .errors import InvalidRequest
 
 
@@ -106,9 +108,27 @@ class Plan(msgspec.Struct, frozen=True):
     material: bytes = b""  # everything that must match exactly, canonical
     text: str = ""
     skip_semantic: str | None = None
+    most_ttl_s: float | None = None  # how long its answer may be kept, where the question itself bounds that
 
 
-def plan(values: dict[str, Json], *, principal: Principal, version: Version, controls: Controls) -> Plan:
+class CuePolicy(msgspec.Struct, frozen=True):
+    """What becomes of questions with cues. The answer to a time-bound one is kept for `time_bound_ttl_s` at most."""
+
+    treatments: Mapping[Cue, Treatment] = msgspec.field(default_factory=lambda: DEFAULTS)
+    time_bound_ttl_s: float = 300.0
+
+
+_USUAL_CUES = CuePolicy()
+
+
+def plan(
+    values: dict[str, Json],
+    *,
+    principal: Principal,
+    version: Version,
+    controls: Controls,
+    cues: CuePolicy = _USUAL_CUES,
+) -> Plan:
     """Pure. Raises InvalidRequest where the body is not a chat request at all."""
     messages = values.get("messages")
     if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
@@ -123,6 +143,10 @@ def plan(values: dict[str, Json], *, principal: Principal, version: Version, con
     if any(_is_remote(part) for message in plain for part in _parts(message)):
         return Plan(bypass="remote-content")  # the same address can show another picture tomorrow
     fuzzy, skeleton = _split_last_turn(plain)
+    cue = find_cue(fuzzy.text)
+    treatment = "semantic" if cue is None else cues.treatments[cue]
+    if treatment == "bypass":
+        return Plan(bypass=cue)
     tenant = _pool_of(principal)
     material = canonical(
         {
@@ -142,7 +166,9 @@ def plan(values: dict[str, Json], *, principal: Principal, version: Version, con
         namespace=f"{tenant}/{controls.namespace}/{version.model}",
         material=material,
         text=fuzzy.text,
-        skip_semantic=_skip_semantic(values, plain, fuzzy, controls),
+        skip_semantic=_skip_semantic(values, plain, fuzzy, controls)
+        or (cue if treatment == "exact" else None),
+        most_ttl_s=cues.time_bound_ttl_s if cue == "time-bound" and treatment == "exact" else None,
     )
 
 

@@ -75,10 +75,17 @@ def origin(timeline: Timeline, reading: Reading) -> Mapping[str, str]:
         "span_id": f"{timeline.root_span_id:016x}",
         "backend": timeline.backend or "",
     }
-    if reading.usage is not None:
-        kept["input_tokens"] = str(reading.usage.input_tokens)
-        kept["output_tokens"] = str(reading.usage.output_tokens)
-    return kept
+    return {**kept, **tokens(reading)}
+
+
+def tokens(reading: Reading) -> Mapping[str, str]:
+    """What an answer cost when it was made, where the server said so."""
+    if reading.usage is None:
+        return {}
+    return {
+        "input_tokens": str(reading.usage.input_tokens),
+        "output_tokens": str(reading.usage.output_tokens),
+    }
 
 
 class UpstreamSpans:

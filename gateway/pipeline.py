@@ -14,6 +14,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import partial
 
+from msgspec.structs import replace
+
 from auth import Principal
 from backends import UnknownModel
 from cache import Hit, Lookup, Miss, Question, SemanticCache, Ticket
@@ -22,9 +24,10 @@ from . import notes, spans
 from .admission import Admissions
 from .asking import Asking
 from .body import Body, split
+from .cache_policy import CachePolicies
 from .call import Call, read_wish
 from .callers import Callers
-from .controls import MODES, Controls, Mode, read_controls
+from .controls import MODES, Controls, read_controls
 from .data.wire import Reply, Request, departure
 from .eligibility import Plan, plan
 from .errors import NO_RETRY, ApiError, TimedOut, missing_scope, unknown_model
@@ -33,13 +36,13 @@ from .render import Reply as Fresh
 from .render import as_chunks, as_json
 from .routing import Routing
 from .timeline import Timeline
+from .witness import Witness
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
     """What the deployment has decided, as plain values."""
 
-    mode: Mode = "semantic"
     body_limit_bytes: int = 4 << 20
     store_deadline_s: float = 0.050
     request_timeout_s: float = 600.0
@@ -55,6 +58,8 @@ class Pipeline:
         admissions: Admissions,
         routing: Routing,
         cache: SemanticCache,
+        policies: CachePolicies,
+        witness: Witness,
         flights: AnswerFlights,
         asking: Asking,
         policy: Policy,
@@ -63,6 +68,8 @@ class Pipeline:
         self._admissions = admissions
         self._routing = routing
         self._cache = cache
+        self._policies = policies
+        self._witness = witness
         self._flights = flights
         self._asking = asking
         self._policy = policy
@@ -115,6 +122,7 @@ class Pipeline:
             await self._without_reading(call, request, reply, timeline, deadline=store_deadline)
         else:
             found = await self._look_up(lookup, sibling, call.question, timeline)
+            self._witness.decided(call, found, timeline)
             if isinstance(found, Hit):
                 await self._serve(found, call, reply, timeline)
             else:
@@ -150,14 +158,15 @@ class Pipeline:
         except UnknownModel as error:
             raise unknown_model(wish.model) from error
         timeline.model = wish.model
-        controls = read_controls(request.headers, body.values.get("cache"), mode=self._mode_of(principal))
-        planned = plan(body.values, principal=principal, version=route.version, controls=controls)
+        controls = read_controls(request.headers, body.values.get("cache"), mode=principal.cache_mode)
+        policy = self._policies.of(principal.tenant, controls.namespace)
+        controls = replace(controls, mode=min(controls.mode, policy.mode, key=MODES.index))
+        planned = plan(
+            body.values, principal=principal, version=route.version, controls=controls, cues=policy.cues
+        )
+        controls = replace(controls, ttl_s=_shortest(controls.ttl_s or policy.ttl_s, planned.most_ttl_s))
         question = self._question(planned, controls) if planned.bypass is None else None
         return Call(body, wish, route, controls, question, planned.bypass)
-
-    def _mode_of(self, principal: Principal) -> Mode:
-        """The deployment's mode, unless the key's is narrower."""
-        return min(self._policy.mode, principal.cache_mode, key=MODES.index)
 
     def _question(self, planned: Plan, controls: Controls) -> Question:
         return Question(
@@ -166,6 +175,7 @@ class Pipeline:
             skip_semantic=planned.skip_semantic,
             max_age_s=controls.max_age_s,
             min_similarity=controls.min_similarity,
+            is_shadow=controls.mode == "shadow",
         )
 
     async def _without_reading(
@@ -243,6 +253,10 @@ class Pipeline:
                 notes.answered(timeline, reading)
                 # The caller has everything; what is left is the write, which belongs into this trace.
                 await seat.settled()
+
+
+def _shortest(*times_s: float | None) -> float | None:
+    return min((time_s for time_s in times_s if time_s is not None), default=None)
 
 
 def _split(raw: bytes) -> tuple[Body, ApiError | None]:

@@ -4,7 +4,7 @@ from .audits import Audits, Counts, Evidence, Sampling, Unaudited, nearest
 from .books import Books
 from .judges import AgreementJudge
 from .ledger import Share, Standing
-from .ruling import WITHHELD, Ruling, row_of
+from .ruling import WITHHELD, Ruling, row_in
 from .standing import Rules
 
 __all__ = [
@@ -21,5 +21,5 @@ __all__ = [
     "Standing",
     "Unaudited",
     "nearest",
-    "row_of",
+    "row_in",
 ]

@@ -138,13 +138,11 @@ class Audits:
 
     def _note(self, work: _Work, stored: Entry, is_right: bool) -> None:
         namespace, near = work.question.partition.namespace, work.near
-        features = self.books.of(namespace).features(
-            read(work.question.text), stored.question, near.similarity
-        )
+        row = self.books.of(namespace).row(read(work.question.text), stored.question, near.similarity)
         self.books.note(
             namespace,
             Audit(
-                row=features.row(),
+                row=row,
                 is_right=is_right,
                 source=work.source,
                 draw=work.draw,
@@ -155,7 +153,7 @@ class Audits:
             ),
         )
         if near.would_serve and not is_right:
-            self.books.note(namespace, Raised(stored.entry_id, near.similarity))
+            self.books.note(namespace, Raised(stored.entry_id, near.similarity, self._wall()))
 
     async def _fetch(self, work: _Work) -> Entry | None:
         deadline = self._now() + _FETCH_S

@@ -217,7 +217,10 @@ class Books:
     def _judged(self, known: ledger.Ledger, batches: list[bytes], rules: Rules) -> tuple[bytes, bytes]:
         for batch in batches:
             known.add(events.decode(batch))
+        before = known.standing.state
         known.standing = assess(known, rules, at_s=self._wall())
+        if known.standing.state == "tripped" != before:
+            known.traffic.clear()  # hits of a time that is over
         return ledger.encode(known), ledger.publish(known)
 
     async def _follow(self) -> None:

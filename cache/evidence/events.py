@@ -31,10 +31,11 @@ class Audit(msgspec.Struct, frozen=True, array_like=True, tag="a"):
 
 
 class Raised(msgspec.Struct, frozen=True, array_like=True, tag="r"):
-    """An entry was wrong at this similarity: it is to be served above it only."""
+    """An entry was wrong at this similarity: it is to be served above it only. A newer answer begins anew."""
 
     entry_id: int
     similarity: float
+    at_s: float
 
 
 class Reported(msgspec.Struct, frozen=True, array_like=True, tag="w"):
@@ -45,7 +46,7 @@ class Reported(msgspec.Struct, frozen=True, array_like=True, tag="w"):
 
 
 class Traffic(msgspec.Struct, frozen=True, array_like=True, tag="t"):
-    """The features of the nearest stored question of some look-ups."""
+    """What hits were scored by."""
 
     rows: tuple[Row, ...]
 

@@ -60,7 +60,7 @@ class Ledger(msgspec.Struct):
     traffic: list[Row] = []
     texts: int = 0
     words: dict[bytes, int] = {}
-    raised: dict[int, float] = {}
+    raised: dict[int, tuple[float, float]] = {}
     reporters: dict[bytes, float] = {}
     reported_wrong: int = 0
     standing: Standing = Standing()
@@ -76,10 +76,10 @@ class Ledger(msgspec.Struct):
                     self.texts += texts
                     for word, count in counts.items():
                         self.words[word] = self.words.get(word, 0) + count
-                case Raised(entry_id, similarity):
+                case Raised(entry_id, similarity, at_s):
                     # Put last, so that the entry that offended longest ago is the first to be forgotten.
-                    before = self.raised.pop(entry_id, similarity)
-                    self.raised[entry_id] = max(before, similarity)
+                    before, _ = self.raised.pop(entry_id, (similarity, at_s))
+                    self.raised[entry_id] = max(before, similarity), at_s
                 case Reported(key, at_s):
                     self.reported_wrong += 1
                     self.reporters[key] = at_s
@@ -103,7 +103,7 @@ class Published(msgspec.Struct, frozen=True):
     standing: Standing
     texts: int
     words: dict[bytes, int]
-    raised: dict[int, float]
+    raised: dict[int, tuple[float, float]]
 
 
 class _Kept(msgspec.Struct, frozen=True, array_like=True):

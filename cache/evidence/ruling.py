@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from ..acceptance import Policy, Reading, first_veto, read
-from ..acceptance.features import Features, features, most
+from ..acceptance.features import features
 from ..acceptance.words import WordStatistics
-from ..model import Question, Verdict
+from ..model import Entry, Question, Verdict
 from .blocked import Blocked
 from .events import Row
 from .learning import Weights, score
@@ -34,7 +34,7 @@ class Ruling:
         self.blocked = Blocked() if blocked is None else blocked
         self.standing = Standing(state="learning" if rules.policy == "learned" else "on", reason="few-audits")
         self.words = WordStatistics(secret)
-        self.raised: Mapping[int, float] = {}
+        self.raised: Mapping[int, tuple[float, float]] = {}  # by entry: the similarity, and when it was wrong
         self._policy = Policy("fixed" if rules.policy == "fixed" else "guarded", rules.threshold)
 
     def __repr__(self) -> str:
@@ -49,15 +49,14 @@ class Ruling:
         return max(NEAR, asked)
 
     def judge(
-        self, new: Reading, stored_text: str, cosine: float, *, question: Question, ids: tuple[int, int]
+        self, new: Reading, stored: Entry, cosine: float, *, question: Question, question_id: int
     ) -> Verdict:
-        """`ids` are those of the question and of the stored entry."""
-        verdict = self._by_policy(new, stored_text, cosine, question)
+        verdict = self._by_policy(new, stored.question, cosine, question)
         if not verdict.is_accepted:
             return verdict
-        if self.blocked.is_pair(*ids):
+        if self.blocked.is_pair(question_id, stored.entry_id):
             return replace(verdict, is_accepted=False, reason="blocked")
-        if cosine <= self.raised.get(ids[1], _NO_MINIMUM):
+        if self._is_raised(stored, cosine):
             return replace(verdict, is_accepted=False, reason="raised")
         if question.is_shadow:
             return replace(verdict, is_accepted=False, reason="shadow")
@@ -67,8 +66,13 @@ class Ruling:
             return replace(verdict, is_accepted=False, reason="learning")
         return verdict
 
-    def features(self, new: Reading, stored_text: str, cosine: float) -> Features:
-        return features(new, read(stored_text), cosine, self.words)
+    def row(self, new: Reading, stored_text: str, cosine: float) -> Row:
+        """What the pair is scored by."""
+        return row_of(cosine, features(new, read(stored_text), cosine, self.words).shared)
+
+    def _is_raised(self, stored: Entry, cosine: float) -> bool:
+        offence = self.raised.get(stored.entry_id)
+        return offence is not None and cosine <= offence[0] and stored.created_at_s <= offence[1]
 
     @property
     def _learned(self) -> tuple[Weights, float] | None:
@@ -85,12 +89,12 @@ class Ruling:
         minimum = self.minimum(question)
         if not cosine >= minimum:
             return Verdict(False, "below-threshold", cosine, minimum, {"cosine": cosine})
-        if score(most(cosine).row(), weights.mean) < least:
+        if score(row_of(cosine, 1.0), weights.mean) < least:  # whatever words they share
             return Verdict(False, "below-score", cosine, minimum, {"cosine": cosine, "least_score": least})
         stored = read(stored_text)
-        found = features(new, stored, cosine, self.words)
-        value = score(found.row(), weights.mean)
-        facts = {**found.by_name(), "score": value, "least_score": least}
+        shared = features(new, stored, cosine, self.words).shared
+        value = score(row_of(cosine, shared), weights.mean)
+        facts = {"cosine": cosine, "shared": shared, "score": value, "least_score": least}
         if value < least:
             return Verdict(False, "below-score", cosine, minimum, facts)
         if veto := first_veto(new, stored):
@@ -98,8 +102,15 @@ class Ruling:
         return Verdict(True, "accepted", cosine, minimum, facts)
 
 
-def row_of(verdict: Verdict) -> Row | None:
-    """The features it was scored by; None where it was not."""
-    if "shared" not in verdict.features:
-        return None
-    return Features(verdict.similarity, verdict.features["shared"]).row()
+def row_of(cosine: float, shared: float) -> Row:
+    """A constant, the cosine, and the rarity of the rarest word that both have: in steps of a size that matters.
+
+    These two carry a learned score; what else was measured did not earn its weight.
+    """
+    return (1.0, (cosine - 0.90) / 0.05, (shared - 0.6) / 0.2)
+
+
+def row_in(verdict: Verdict) -> Row | None:
+    """What the pair was scored by; None where it was not."""
+    shared = verdict.features.get("shared")
+    return None if shared is None else row_of(verdict.similarity, shared)

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from ..model import Value
 from .bound import lowest_score
-from .events import Audit
+from .events import Audit, Row
 from .learning import Weights, learn, prior, score
 from .ledger import Ledger, Standing, State, wilson
 
@@ -27,6 +27,8 @@ _SHORT_RUN = 10
 _REPORTERS_TO_TRIP = 3
 _REPORTS_COUNT_S = 3_600.0
 _LEAST_TO_LEARN = 20
+_MOST_COPIES = 20
+_WINDOWS_AFTER_TRIP = 3
 
 
 class Rules(Value, frozen=True):
@@ -45,6 +47,9 @@ def assess(ledger: Ledger, rules: Rules, *, at_s: float) -> Standing:
     """The next version of the standing."""
     before = ledger.standing
     trusted = [audit for audit in ledger.audits if audit.at_s >= before.trusted_from_s]
+    if before.state == "tripped":
+        # What was wrong then says little of now: the newest decide whether it is over, and what is learned from after.
+        trusted = trusted[-_WINDOWS_AFTER_TRIP * enough(rules.budget) :]
     hits = [audit for audit in trusted if audit.would_serve]
     recent = hits[-2 * enough(rules.budget) :]
     standing = replace(
@@ -63,7 +68,10 @@ def assess(ledger: Ledger, rules: Rules, *, at_s: float) -> Standing:
     if state == before.state:
         return replace(standing, reason=reason)
     # What led to a trip is not held against the time after it, nor counted for it.
-    trusted_from_s = at_s if state == "tripped" else before.trusted_from_s
+    first_s = trusted[0].at_s if trusted else at_s
+    trusted_from_s = (
+        at_s if state == "tripped" else first_s if before.state == "tripped" else before.trusted_from_s
+    )
     return replace(standing, state=state, reason=reason, since_s=at_s, trusted_from_s=trusted_from_s)
 
 
@@ -100,9 +108,18 @@ def _learned(standing: Standing, ledger: Ledger, trusted: Sequence[Audit], rules
     rows = np.array([audit.row for audit in trusted])
     is_right = np.array([audit.is_right for audit in trusted])
     weights: Weights = learn(rows, is_right, prior(rows.shape[1]))
-    traffic = np.array(ledger.traffic or [audit.row for audit in trusted])
+    traffic = np.array([*ledger.traffic, *_misses(trusted)] or [audit.row for audit in trusted])
     bound = lowest_score(weights, traffic=traffic, audited=rows, is_right=is_right, budget=rules.budget)
     return replace(standing, weights=weights, least_score=None if bound is None else bound.score)
+
+
+def _misses(trusted: Sequence[Audit]) -> list[Row]:
+    """What misses near a stored question looked like, each audit standing for all that it was drawn from."""
+    rows = []
+    for audit in trusted:
+        if audit.source == "shadow":
+            rows += [audit.row] * min(_MOST_COPIES, round(1 / audit.draw))
+    return rows
 
 
 def _is_above(audit: Audit, standing: Standing) -> bool:

@@ -8,7 +8,18 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from cache import EmbedQueue, FaissIndex, Follower, Hit, Miss, Policy, RedisEntries, SemanticCache, Spaces
+from cache import (
+    EmbedQueue,
+    FaissIndex,
+    Follower,
+    Hit,
+    Miss,
+    RedisEntries,
+    Rules,
+    SemanticCache,
+    Spaces,
+    Unaudited,
+)
 from cache.identity import SHARDS, changes_key
 from cache.testing import HashEmbedder
 from gateway.store import StoreClient
@@ -35,7 +46,7 @@ class Worker:
             entries,
             self.queue,
             self.spaces,
-            Policy(threshold=0.8),
+            Unaudited(Rules(threshold=0.8)),
             secret=SECRET,
             ttl_s=60.0,
             wall=clock,

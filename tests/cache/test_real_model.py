@@ -14,11 +14,12 @@ from cache import (
     Hit,
     Miss,
     OnnxEmbedder,
-    Policy,
     Question,
     RedisEntries,
+    Rules,
     SemanticCache,
     Spaces,
+    Unaudited,
 )
 from tests.cache.parts import SECRET, asked, real_store, soon
 from tests.cache.prepared import prepared_model
@@ -52,7 +53,7 @@ async def shop() -> AsyncIterator[Shop]:
                 entries,
                 queue,
                 Spaces(FaissIndex),
-                Policy(),
+                Unaudited(Rules()),
                 secret=SECRET,
                 ttl_s=60,
                 semantic_deadline_s=5.0,

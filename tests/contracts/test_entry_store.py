@@ -10,8 +10,9 @@ import pytest
 from msgspec.structs import replace
 
 from cache import Answer, EntryStore, Question, RedisEntries, StoreUnavailable
+from cache.identity import answer_id
 from cache.testing import MemoryEntries
-from tests.cache.parts import SECRET, Clock, asked, entry_for, part, real_store, soon, ticket_for
+from tests.cache.parts import ANSWER, SECRET, Clock, asked, entry_for, part, real_store, soon, ticket_for
 
 
 @dataclass
@@ -38,7 +39,7 @@ class Kept:
 async def kept(request: pytest.FixtureRequest) -> AsyncIterator[Kept]:
     clock = Clock()
     if request.param == "memory":
-        memory = MemoryEntries(wall=clock)
+        memory = MemoryEntries(secret=SECRET, wall=clock)
 
         async def fail() -> None:
             memory.is_down = True
@@ -160,3 +161,20 @@ async def test_a_look_up_left_or_cancelled_does_no_harm(kept: Kept, is_down: boo
     kept.entries.find(question, 1, deadline=soon()).cancel()
     kept.entries.find(question, 1, deadline=soon())
     gc.collect()  # an exception or a coroutine left behind would be complained of here
+
+
+async def test_a_blocked_answer_goes_and_is_not_stored_for_its_question_again(kept: Kept) -> None:
+    question = asked()
+    await kept.put(question)
+    wrong = answer_id(SECRET, ANSWER.text)
+    await kept.entries.block(question.partition.namespace, kept.id_of(question), wrong, deadline=soon())
+    assert await kept.find(question) is None
+    assert not await kept.put(question)
+    assert await kept.put(asked("What is the capital of Spain?"))
+
+
+async def test_another_answer_to_a_question_with_a_blocked_one_is_stored(kept: Kept) -> None:
+    question = asked()
+    other = answer_id(SECRET, "Lyon")
+    await kept.entries.block(question.partition.namespace, kept.id_of(question), other, deadline=soon())
+    assert await kept.put(question)

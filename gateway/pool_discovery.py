@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 import structlog
 
@@ -14,12 +14,15 @@ _log = structlog.get_logger("gateway.pools")
 
 _TIMEOUT_S = 2.0
 
+Resolve = Callable[[str], Awaitable[Sequence[str]]]
+
 
 class Discovery:
     """What was found last. A name that cannot be looked up, or has no address, keeps those it had: a resolver that is
     away must not take every server out at once, and those that are gone are left out for not answering."""
 
-    def __init__(self) -> None:
+    def __init__(self, resolve: Resolve | None = None) -> None:
+        self._resolve = resolve or _addresses
         self._found: dict[str, Sequence[str]] = {}
 
     @property
@@ -29,7 +32,7 @@ class Discovery:
     async def look_up(self, names: Iterable[str]) -> None:
         """Each name is HOST:PORT. Never raises."""
         wanted = sorted(names)
-        found = await asyncio.gather(*(_addresses(name) for name in wanted))
+        found = await asyncio.gather(*(self._resolve(name) for name in wanted))
         self._found = {
             name: addresses or self._found.get(name, ())
             for name, addresses in zip(wanted, found, strict=True)

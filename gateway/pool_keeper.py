@@ -48,6 +48,7 @@ class PoolKeeper:
         push: Callable[[str, Specs], Awaitable[list[int]]],
         announce: Callable[[], Awaitable[None]],
         on_reload: Callable[[Reload], None],
+        discovery: Discovery | None = None,
     ) -> None:
         self._settings = settings
         self._config = config
@@ -56,7 +57,7 @@ class PoolKeeper:
         self._push = push
         self._announce = announce
         self._on_reload = on_reload
-        self._discovery = Discovery()
+        self._discovery = discovery or Discovery()
         self._overlays: Mapping[str, Overlay] = {}
         self._seen: Signature = None
         self._trouble = ""

@@ -66,7 +66,7 @@ def events_router(context: AdminContext, acts: PoolActs) -> APIRouter:
         HMAC-SHA256 of `<t>.<body>` under the secret in `admin.events_secret_env`, no admin key is needed."""
         body = await _read(request)
         actor = _signed(context, request, body) or await by_key(request)
-        event_type, names = _event(request.headers, body)
+        event_type, names = read_event(request.headers, body)
         notice = read_notice(event_type)
         found = _backends(context.pools, names)
         if notice is None or not found:
@@ -126,7 +126,7 @@ def _signed(context: AdminContext, request: Request, body: bytes) -> Actor | Non
     return Actor("signed event", "operator", source_ip)
 
 
-def _event(headers: Mapping[str, str], body: bytes) -> tuple[str, set[str]]:
+def read_event(headers: Mapping[str, str], body: bytes) -> tuple[str, set[str]]:
     """The type, and every word in it that may name a backend. Raises InvalidRequest."""
     try:
         content: Any = json.loads(body) if body else {}

@@ -80,6 +80,9 @@ async def test_what_admins_change_is_in_force_in_all_workers(tmp_path: Path) -> 
         diff = (await admin.get("/admin/backends/diff")).json()["data"][0]["differences"]
         assert diff == ["+ new added", "~ a drained (admin)", "~ b drained (admin)"]
 
+        refused = await admin.put("/admin/backends/spy", json=body | {"api_key_env": "HOME"})
+        assert (refused.status_code, refused.json()["error"]["param"]) == (400, "api_key_env")
+
         await admin.post("/admin/backends/reset", json={})
         assert (await admin.get("/admin/backends/diff")).json() == {"data": []}
         assert (await backends(echogate)).keys() == {"a", "b"}
@@ -183,6 +186,21 @@ async def test_a_name_is_looked_up_and_each_address_is_a_backend(tmp_path: Path)
             key = (await echogate.create_key())["key"]
             assert "a-127.0.0.1" in await backends(echogate)
             assert await asked(echogate, key, 3) <= {"a-127.0.0.1"} | (await backends(echogate)).keys()
+
+
+async def test_what_a_real_server_says_of_itself_is_known(tmp_path: Path, llamas: tuple[str, str]) -> None:
+    members = [{"url": llamas[0], "name": "llama", "model": "smollm2"}]
+    async with deployed_pools(tmp_path, {"m1": {"members": members}}) as echogate:
+
+        async def is_known() -> bool:
+            said = (await backends(echogate))["llama"]["signals"]
+            return said is not None and said["dialect"] == "llama.cpp"
+
+        await until(is_known, within_s=20)
+        assert await echogate.metric("echogate_backend_scrape_age_seconds", backend="llama") < 10
+        requests = "echogate_backend_engine_requests"
+        assert await echogate.metric(requests, backend="llama", state="running") == 0
+        assert (await echogate.admin.get("/admin/backends/findings")).json()["heard"] == ["llama"]
 
 
 async def test_a_worker_that_comes_later_has_what_admins_changed(tmp_path: Path) -> None:

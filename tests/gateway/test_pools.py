@@ -15,7 +15,8 @@ from gateway.settings_errors import SettingsError
 
 def settings(*members: dict[str, Any], **pool: Any) -> Settings:
     named = [{"name": f"m-{number}", **member} for number, member in enumerate(members, 1)]
-    return Settings(pools={"m": {"members": named, **pool}})
+    pools: Any = {"m": {"members": named, **pool}}
+    return Settings(pools=pools)
 
 
 def names(one: Settings, **more: Any) -> list[str]:
@@ -27,7 +28,7 @@ def test_a_member_has_what_the_configuration_says() -> None:
     one = settings({"url": "http://a:1", "revision": "r", "tier": 1, "weight": 2.0, "capabilities": able})
     (member,) = specs_of(one)["m"].pool.members
     assert (member.revision, member.tier, member.weight) == ("r", 1, 2.0)
-    assert (member.capabilities.max_context, member.capabilities.features) == (4096, {"priority"})
+    assert (member.capabilities.max_context, member.capabilities.features) == (4096, frozenset({"priority"}))
 
 
 def test_a_pool_has_timeouts_of_its_own_over_those_of_all() -> None:
@@ -88,15 +89,12 @@ def test_an_added_member_gets_its_credential_from_the_environment_of_this_host(
 
 
 def test_a_name_that_comes_twice_is_refused() -> None:
+    pools: Any = {
+        model: {"members": [{"url": f"http://{model}:1", "name": "x", "model": "m"}]}
+        for model in ("one", "two")
+    }
     with pytest.raises(SettingsError, match="names must be unique"):
-        specs_of(
-            Settings(
-                pools={
-                    "one": {"members": [{"url": "http://a:1", "name": "x", "model": "m"}]},
-                    "two": {"members": [{"url": "http://b:1", "name": "x", "model": "m"}]},
-                }
-            )
-        )
+        specs_of(Settings(pools=pools))
 
 
 def test_a_renewed_key_file_is_read_again(tmp_path: Path) -> None:

@@ -31,7 +31,8 @@ async def routing(*members: dict[str, Any], **pool: Any) -> AsyncIterator[Routin
         {"url": f"http://h{number}:1", "name": f"m-{number}", "revision": "r", "model": "u", **member}
         for number, member in enumerate(members, 1)
     ]
-    specs = specs_of(Settings(pools={"m": {"members": named, **pool}}))
+    configured: Any = {"m": {"members": named, **pool}}
+    specs = specs_of(Settings(pools=configured))
     pools = Pools({model: spec.pool for model, spec in specs.items()}, backend=FakeBackend())
     async with pools:
         yield Routing(pools, specs, secret=b"s")
@@ -110,7 +111,8 @@ async def test_versions_stick_to_keys_where_the_pool_says_so() -> None:
 
 async def test_a_new_configuration_is_followed_at_once() -> None:
     async with routing({}) as to:
-        to.use(specs_of(Settings(pools={"n": ["http://h:1"]})))
+        other: Any = {"n": ["http://h:1"]}
+        to.use(specs_of(Settings(pools=other)))
         assert not to.serves("m")
         with pytest.raises(UnknownModel):
             route(to)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from auth import Priority, Principal
+from auth import Principal, Priority
 from backends import Capabilities, Member, Needs, Pools, UnknownModel
 from backends.testing import FakeBackend
 from gateway.body import split

@@ -8,7 +8,7 @@ from .evidence import AgreementJudge, Audits, Books, Rules, Sampling, Share, Sta
 from .index import FaissIndex, Spaces
 from .interfaces import Embedder, EntryStore, Exchange, Judge, Store, VectorIndex
 from .lookup import Lookup
-from .model import Answer, Entry, Hit, Miss, Near, Partition, Question, Step, Stored, Ticket, Verdict
+from .model import Answer, Entry, Hit, Miss, Near, Partition, Question, Served, Step, Stored, Ticket, Verdict
 from .replica import Follower
 from .semantic import SemanticCache
 
@@ -42,6 +42,7 @@ __all__ = [
     "Rules",
     "Sampling",
     "SemanticCache",
+    "Served",
     "Share",
     "Spaces",
     "Standing",

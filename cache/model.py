@@ -131,6 +131,16 @@ class Hit(Value, frozen=True):
     verdict: Verdict | None = None
 
 
+class Served(Value, frozen=True):
+    """What a question was answered with: its own entry, or another's. `answer_id` is None where it was not a hit."""
+
+    partition: Partition
+    question_id: int
+    entry_id: int
+    answer_id: int | None = None
+    similarity: float | None = None
+
+
 class Miss(Value, frozen=True):
     """`reason` is a short machine word: "absent", "below-threshold", "veto-number", "embedder-busy", …
 

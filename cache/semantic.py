@@ -18,7 +18,7 @@ from .evidence import Evidence, Standing
 from .index import Spaces
 from .interfaces import EntryStore
 from .lookup import Lookup, Parts
-from .model import Answer, Entry, Partition, Question, Step, Stored, Ticket
+from .model import Answer, Entry, Partition, Question, Served, Step, Stored, Ticket
 
 # A write happens after the answer was served: it may take longer than a request may wait.
 _WRITE_DEADLINE_S = 1.0
@@ -142,6 +142,33 @@ class SemanticCache:
         tag = identity.namespace_tag(self._secret, namespace)
         self._parts.spaces.remove_from_namespace(tag, entry_id)
         return was_there
+
+    async def reject(self, served: Served, *, key: str) -> bool:
+        """That answer was wrong, says whoever has this key: the question does not get it again, here at once and on
+        other workers within a tick, for good. False if it is gone already and there is nothing to block.
+
+        Raises `StoreUnavailable`, and OSError where the evidence cannot be written.
+        """
+        namespace, question_id = served.partition.namespace, served.question_id
+        reporter = identity.digest(self._secret, b"reporter\0" + key.encode())[:8]
+        evidence = self._parts.evidence
+        if served.entry_id != question_id:
+            await evidence.report(
+                namespace, pair=(question_id, served.entry_id), key=reporter, similarity=served.similarity
+            )
+            return True
+        deadline = self._parts.now() + _CONTROL_DEADLINE_S
+        answer_id = served.answer_id
+        if answer_id is None:
+            (entry,) = await self._parts.entries.fetch(served.partition, [question_id], deadline=deadline)
+            if entry is None:
+                return False
+            answer_id = self.answer_id(entry.answer)
+        await evidence.report(namespace, pair=(question_id, answer_id), key=reporter)
+        await self._parts.entries.block(namespace, question_id, answer_id, deadline=deadline)
+        tag = identity.namespace_tag(self._secret, namespace)
+        self._parts.spaces.remove_from_namespace(tag, question_id)
+        return True
 
     async def _with_vector(self, ticket: Ticket) -> tuple[Ticket, tuple[Step, ...]]:
         """Without one where there can be none: the entry then serves exact matches only."""

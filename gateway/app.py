@@ -18,6 +18,7 @@ from .asking import Asking
 from .caching import open_caching
 from .callers import Callers
 from .control import ControlRecord, KeyChanged, TenantChanged
+from .data.feedback import FeedbackDesk
 from .data.health import Health
 from .data.me import Me
 from .data.models import Models
@@ -137,6 +138,7 @@ async def open_gateway(settings: Settings, runtime: Runtime) -> AsyncIterator[Da
             pipeline=pipeline,
             models=Models(callers=callers, pools=pools, now_s=time.time()),
             me=Me(callers=callers, pools=pools, limiter=limiter, usage=usage),
+            feedback=FeedbackDesk(callers=callers, decisions=caching.decisions, cache=cache),
             health=Health(lambda: plane.readiness()),  # noqa: PLW0108 - it is made below
             telemetry=telemetry,
             longest_request_s=lambda: routing.longest_request_s,

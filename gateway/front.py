@@ -15,6 +15,8 @@ import structlog
 from backends import BackendError
 
 from . import notes
+from .data.feedback import PATH as FEEDBACK
+from .data.feedback import FeedbackDesk
 from .data.health import Health
 from .data.me import PATH as ME
 from .data.me import Me
@@ -49,6 +51,7 @@ class Front:
         pipeline: Pipeline,
         models: Models,
         me: Me,
+        feedback: FeedbackDesk,
         health: Health,
         telemetry: Telemetry,
         longest_request_s: Callable[[], float],
@@ -60,6 +63,7 @@ class Front:
         self._chat = Route(("POST",), CHAT, self._answer_chat)
         self._list = Route(("GET", "HEAD"), MODELS, models.answer)
         self._me = Route(("GET", "HEAD"), ME, me.answer)
+        self._feedback = Route(("POST",), FEEDBACK, feedback.answer)
         self.in_flight = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -88,6 +92,8 @@ class Front:
             return self._chat
         if path == ME:
             return self._me
+        if path == FEEDBACK:
+            return self._feedback
         return self._list if path == MODELS or path.startswith(MODELS + "/") else None
 
     async def _untraced(self, request: Request, reply: Reply) -> None:

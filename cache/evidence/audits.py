@@ -172,13 +172,18 @@ class Audits:
         self._this_minute += 1
         return self._this_minute <= self._sampling.per_minute
 
-    async def report(self, namespace: str, *, question_id: int, other: int, key: bytes) -> None:
+    async def report(
+        self, namespace: str, *, pair: tuple[int, int], key: bytes, similarity: float | None = None
+    ) -> None:
         """A caller says that this pair was wrong: it is blocked for good, here at once, and counted.
 
+        `key` stands for the caller's key. With a similarity, the entry of the pair is to be served above it only.
         Raises OSError if the store does not take it.
         """
-        await self.books.block(question_id, other)
+        await self.books.block(*pair)
         self.books.note(namespace, Reported(key, self._wall()))
+        if similarity is not None:
+            self.books.note(namespace, Raised(pair[1], similarity, self._wall()))
 
 
 class Unaudited:
@@ -198,6 +203,12 @@ class Unaudited:
 
     def note_stored(self, ticket: Ticket, answer: Answer) -> None:
         """Nothing is audited."""
+
+    async def report(
+        self, namespace: str, *, pair: tuple[int, int], key: bytes, similarity: float | None = None
+    ) -> None:
+        """Blocked while this process lives; nothing is kept."""
+        self._ruling.blocked.add(*pair)
 
 
 Evidence = Audits | Unaudited

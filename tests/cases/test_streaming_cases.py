@@ -10,10 +10,19 @@ import pytest
 
 from tests.cases.speaking import chat_body, connection, official_sdk, post_head, spoken, streamed
 from tests.running import events, running_gateway, streamed_text
-from tests.scripted import CUT, HANG, RESET, ScriptedUpstream, delta
+from tests.scripted import CUT, HANG, RESET, Part, ScriptedUpstream, delta
 from tests.valkey import eventually
 
 USAGE = {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}
+
+
+NOISES = [
+    b": still working\n\n",
+    b": ping\r\n\r\n",
+    b"id: 7\n: ping\n\n",
+    b"event: ping\nretry: 10\n\n",
+    b"\n\n\n",
+]
 
 
 def usage_chunk(**fields: Any) -> dict[str, Any]:
@@ -23,35 +32,31 @@ def usage_chunk(**fields: Any) -> dict[str, Any]:
 class TestFrames:
     """What a client's parser has to live with."""
 
-    @pytest.mark.parametrize(
-        "noise",
-        [
-            b": still working\n\n",
-            b": ping\r\n\r\n",
-            b"id: 7\n: ping\n\n",
-            b"event: ping\nretry: 10\n\n",
-            b"\n\n\n",
-        ],
-        ids=["comment", "comment-crlf", "id", "event-and-retry", "blank-lines"],
-    )
-    async def test_whatever_the_server_puts_between_its_events_the_client_gets_data_lines_only(
-        self, noise: bytes
-    ) -> None:
-        parts = [noise, noise, delta("a"), noise, delta("b"), noise, delta(finish="stop"), noise, "[DONE]"]
+    async def test_whatever_the_server_puts_between_its_events_the_client_gets_data_lines_only(self) -> None:
         async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
-            upstream.stream(parts)
-            for outcome in ("MISS", "HIT-EXACT"):
-                async with gateway.chat_stream() as reply:
-                    body = (await reply.aread()).decode()
-                assert reply.headers["x-cache"] == outcome
-                lines = [line for line in body.split("\n") if line]
-                assert all(line.startswith("data: ") for line in lines)
-                assert all(json.loads(line[6:]) for line in lines[:-1])
-                assert lines[-1] == "data: [DONE]"
-                assert streamed_text(body) == "ab"
+            for noise in NOISES:
+                parts: list[Part] = [noise, noise, delta("a"), noise, delta("b"), noise, delta(finish="stop")]
+                upstream.stream([*parts, noise, "[DONE]"])
+                for outcome in ("MISS", "HIT-EXACT"):
+                    async with gateway.chat_stream(f"after {noise!r}") as reply:
+                        body = (await reply.aread()).decode()
+                    assert (noise, reply.headers["x-cache"]) == (noise, outcome)
+                    lines = [line for line in body.split("\n") if line]
+                    assert all(line.startswith("data: ") for line in lines)
+                    assert all(json.loads(line[6:]) for line in lines[:-1])
+                    assert lines[-1] == "data: [DONE]"
+                    assert streamed_text(body) == "ab"
 
     async def test_the_official_sdk_reads_a_stream_that_was_silent_for_long(self) -> None:
-        parts = [b": wait\n\n", 0.5, delta("a"), b": wait\n\n", 0.3, delta(finish="stop"), "[DONE]"]
+        parts: list[Part] = [
+            b": wait\n\n",
+            0.5,
+            delta("a"),
+            b": wait\n\n",
+            0.3,
+            delta(finish="stop"),
+            "[DONE]",
+        ]
         async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
             upstream.stream(parts)
             async with official_sdk(gateway) as sdk:
@@ -107,7 +112,7 @@ class TestFrames:
             "type": "function",
             "function": {"name": "f", "arguments": "x" * 300_000},
         }
-        parts = [delta(tool_calls=[call]), delta(finish="tool_calls"), usage_chunk(), "[DONE]"]
+        parts: list[Part] = [delta(tool_calls=[call]), delta(finish="tool_calls"), usage_chunk(), "[DONE]"]
         async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
             upstream.stream(parts)
             for _ in range(2):
@@ -126,28 +131,26 @@ class TestFrames:
 
 
 class TestUsage:
-    @pytest.mark.parametrize("options", [None, {}, {"include_usage": False}, {"include_usage": True}])
     @pytest.mark.parametrize("place", ["own-chunk", "last-choice", "every-chunk"])
-    async def test_usage_is_told_once_to_who_asked_wherever_the_server_puts_it(
-        self, options: Any, place: str
-    ) -> None:
-        more = {} if options is None else {"stream_options": options}
+    async def test_usage_is_told_once_to_who_asked_wherever_the_server_puts_it(self, place: str) -> None:
         everywhere = {"usage": USAGE} if place == "every-chunk" else {}
         last = everywhere or ({"usage": USAGE} if place == "last-choice" else {})
         parts: list[Any] = [delta("a") | everywhere, delta("b") | everywhere, delta(finish="stop") | last]
         parts += [usage_chunk()] if place == "own-chunk" else []
         async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
-            upstream.stream([*parts, "[DONE]"])
-            for outcome in ("MISS", "HIT-EXACT"):
-                reply, chunks = await streamed(gateway, **more)
-                assert reply.headers["x-cache"] == outcome
-                told = [chunk for chunk in chunks[:-1] if chunk.get("usage")]
-                if options == {"include_usage": True}:
-                    assert told == [chunks[-2]]
-                    assert (told[0]["choices"], told[0]["usage"]) == ([], USAGE)
-                else:
-                    assert told == []
-                    assert all(chunk["choices"] for chunk in chunks[:-1])
+            for options in (None, dict[str, Any](), {"include_usage": False}, {"include_usage": True}):
+                more = {} if options is None else {"stream_options": options}
+                upstream.stream([*parts, "[DONE]"])
+                for outcome in ("MISS", "HIT-EXACT"):
+                    reply, chunks = await streamed(gateway, f"with {options}", **more)
+                    assert reply.headers["x-cache"] == outcome
+                    told = [chunk for chunk in chunks[:-1] if chunk.get("usage")]
+                    if options == {"include_usage": True}:
+                        assert told == [chunks[-2]]
+                        assert (told[0]["choices"], told[0]["usage"]) == ([], USAGE)
+                    else:
+                        assert told == []
+                        assert all(chunk["choices"] for chunk in chunks[:-1])
 
     async def test_who_asks_for_running_usage_gets_it_as_the_server_sends_it(self) -> None:
         parts = [delta("a") | {"usage": USAGE}, delta(finish="stop") | {"usage": USAGE}, usage_chunk()]
@@ -173,14 +176,14 @@ class TestBreakingOff:
         assert "Traceback" not in log
         assert log.count('"status":200') == 1
 
-    @pytest.mark.parametrize("finish", ["length", "content_filter", "abort"])
-    async def test_a_stream_that_was_stopped_is_served_and_not_stored(self, finish: str) -> None:
+    async def test_a_stream_that_was_stopped_is_served_and_not_stored(self) -> None:
         async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
-            upstream.stream([delta("half"), delta(finish=finish), "[DONE]"])
-            _, chunks = await streamed(gateway)
-            assert chunks[-1] == "[DONE]"
-            await gateway.idle()
-            assert (await streamed(gateway))[0].headers["x-cache"] == "MISS"
+            for finish in ("length", "content_filter", "abort"):
+                upstream.stream([delta("half"), delta(finish=finish), "[DONE]"])
+                _, chunks = await streamed(gateway, finish)
+                assert chunks[-1] == "[DONE]"
+                await gateway.idle()
+                assert (await streamed(gateway, finish))[0].headers["x-cache"] == "MISS"
 
     async def test_one_choice_of_three_that_was_cut_keeps_the_whole_answer_out(self) -> None:
         parts = [delta(f"t{index}", index=index) for index in (2, 0, 1)]
@@ -191,37 +194,31 @@ class TestBreakingOff:
             await gateway.idle()
             assert (await streamed(gateway, n=3))[0].headers["x-cache"] == "MISS"
 
-    @pytest.mark.parametrize("body", [{"choices": []}, {"choices": None}, {}], ids=str)
-    async def test_a_stream_without_any_choice_is_a_failure_that_another_member_may_mend(
-        self, body: dict[str, Any]
-    ) -> None:
-        empty = {"id": "x", "object": "chat.completion.chunk", "created": 1, "model": "m", **body}
-        async with ScriptedUpstream() as one, running_gateway(one) as gateway:
-            one.stream([empty, "[DONE]"])
-            reply, chunks = await streamed(gateway)
-            assert reply.status_code == 502 or "error" in chunks[-1]
-            assert (await streamed(gateway))[0].headers["x-cache"] == "MISS"
+    async def test_a_stream_without_any_choice_is_a_failure_and_not_an_empty_answer(self) -> None:
+        async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
+            for body in list[dict[str, Any]](({"choices": []}, {"choices": None}, {})):
+                empty = {"id": "x", "object": "chat.completion.chunk", "created": 1, "model": "m", **body}
+                upstream.stream([empty, "[DONE]"])
+                reply, chunks = await streamed(gateway, f"without {body}")
+                assert reply.status_code == 502 or "error" in chunks[-1]
+                assert (await streamed(gateway, f"without {body}"))[0].headers["x-cache"] == "MISS"
 
-    @pytest.mark.parametrize(
-        ("fields", "status"),
-        [
+    async def test_bad_input_to_a_stream_is_a_status_and_json_never_an_event(self) -> None:
+        bad: list[tuple[dict[str, Any], int]] = [
             ({"messages": "hi"}, 400),
-            ({"messages": []}, 400),
             ({"model": "nope"}, 404),
             ({"model": 5}, 400),
-            ({}, 400),
-        ],
-        ids=str,
-    )
-    async def test_bad_input_to_a_stream_is_a_status_and_json_never_an_event(
-        self, fields: dict[str, Any], status: int
-    ) -> None:
+        ]
+        judged_by_the_server = [({"messages": []}, 400), ({"max_tokens": 1 << 40}, 400)]
         async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
-            upstream.reply_json({"error": {"message": "longer than the context", "code": 400}}, status=400)
-            async with gateway.chat_stream(**fields) as reply:
-                body = json.loads(await reply.aread())
-            assert (reply.status_code, reply.headers["content-type"]) == (status, "application/json")
-            assert set(body["error"]) == {"message", "type", "param", "code"}
+            too_long = {"error": {"message": "longer than the context", "code": 400}}
+            upstream.reply_json(too_long, status=400, times=len(judged_by_the_server))
+            for fields, status in bad + judged_by_the_server:
+                async with gateway.chat_stream(**fields) as reply:
+                    body = json.loads(await reply.aread())
+                assert (fields, reply.status_code) == (fields, status)
+                assert reply.headers["content-type"] == "application/json"
+                assert set(body["error"]) == {"message", "type", "param", "code"}
 
     async def test_a_whole_answer_to_who_asked_for_a_stream_is_no_fault_of_the_gateway(self) -> None:
         async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:

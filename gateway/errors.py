@@ -55,7 +55,10 @@ class ApiError(Exception):
         self.headers = dict(headers or {})
 
     def body(self) -> bytes:
-        return error_body(self.message, type_=self.type, param=self.param, code=self.code)
+        # Messages say what was found, and somebody may have put a key where a name belongs.
+        message = _SECRET.sub("[removed]", self.message)
+        param = None if self.param is None else _SECRET.sub("[removed]", self.param)
+        return error_body(message, type_=self.type, param=param, code=self.code)
 
 
 class InvalidRequest(ApiError):
@@ -179,7 +182,7 @@ def place_of(error: BaseException) -> str:
 _ADDRESS = re.compile(
     r"\b[a-z][a-z0-9+.-]*://\S+|\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b|\blocalhost(?::\d+)?\b", re.I
 )
-_SECRET = re.compile(r"\b(?:sk|eg|hf)[-_][A-Za-z0-9_-]{6,}|\bBearer\s+\S+", re.I)
+_SECRET = re.compile(r"\b(?:sk|ega?|hf)[-_][A-Za-z0-9_-]{6,}|\bBearer\s+\S+", re.I)
 
 
 def normalise(status: int, body: bytes, *, retry_after: str | None = None) -> ApiError:

@@ -13,7 +13,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,8 +70,13 @@ class Deployment:
 
 
 @asynccontextmanager
-async def deployed(data_dir: Path, upstream: str, *, workers: int) -> AsyncIterator[Deployment]:
-    """Serving on free ports; the data folder is kept. Told to stop at the end, and waited for."""
+async def deployed(
+    data_dir: Path, upstream: str, *, workers: int, variables: Mapping[str, str] | None = None
+) -> AsyncIterator[Deployment]:
+    """Serving on free ports; the data folder is kept. Told to stop at the end, and waited for.
+
+    `variables` are of its environment, which has none of ours of OpenTelemetry and Echogate.
+    """
     config = data_dir.parent / "echogate.yaml"
     settings = {
         "pools": {"m1": [upstream]},
@@ -84,7 +89,12 @@ async def deployed(data_dir: Path, upstream: str, *, workers: int) -> AsyncItera
     config.write_text(yaml.safe_dump(settings), encoding="utf-8")
     async with AsyncExitStack() as stack:
         child = await stack.enter_async_context(
-            running("echogate serve", serve(config), log=data_dir.parent / "serve.log", env=environment())
+            running(
+                "echogate serve",
+                serve(config),
+                log=data_dir.parent / "serve.log",
+                env=environment() | dict(variables or {}),
+            )
         )
         said = await child.until_says(re.compile(r'^{.*"event":"serving".*}$'), within_s=_READY_S)
         facts = json.loads(said[0])

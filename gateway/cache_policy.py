@@ -19,11 +19,11 @@ from .settings_cache import CacheSettings, CueSettings
 
 
 class NamespacePolicy(msgspec.Struct, frozen=True):
-    """`ttl_s` is None where the cache's own holds."""
+    """No answer is kept, or served, beyond `ttl_s`: not one that was stored while more was allowed either."""
 
     mode: Mode
     cues: CuePolicy
-    ttl_s: float | None = None
+    ttl_s: float
 
 
 Name = tuple[str, str]  # tenant and namespace
@@ -35,10 +35,7 @@ class CachePolicies:
     def __init__(self, settings: CacheSettings) -> None:
         self._settings = settings
         self._usual = _policy(settings)
-        self._named = {
-            name: msgspec.structs.replace(_policy(settings.of(name)), ttl_s=namespace.ttl_s)
-            for name, namespace in settings.namespaces.items()
-        }
+        self._named = {name: _policy(settings.of(name)) for name in settings.namespaces}
         self._switched: dict[Name, Mode] = {}
 
     def __repr__(self) -> str:
@@ -81,7 +78,7 @@ def split_label(label: str) -> tuple[str, str, str]:
 
 
 def _policy(settings: CacheSettings) -> NamespacePolicy:
-    return NamespacePolicy(settings.mode, _cue_policy(settings.cues))
+    return NamespacePolicy(settings.mode, _cue_policy(settings.cues), settings.ttl_s)
 
 
 def _cue_policy(cues: CueSettings) -> CuePolicy:

@@ -164,7 +164,11 @@ class Pipeline:
         planned = plan(
             body.values, principal=principal, version=route.version, controls=controls, cues=policy.cues
         )
-        controls = replace(controls, ttl_s=_shortest(controls.ttl_s or policy.ttl_s, planned.most_ttl_s))
+        controls = replace(
+            controls,
+            ttl_s=_shortest(controls.ttl_s, policy.ttl_s, planned.most_ttl_s),
+            max_age_s=_shortest(controls.max_age_s, policy.ttl_s),
+        )
         question = self._question(planned, controls) if planned.bypass is None else None
         return Call(body, wish, route, controls, question, planned.bypass)
 

@@ -209,7 +209,10 @@ class TestBreakingOff:
             ({"model": "nope"}, 404),
             ({"model": 5}, 400),
         ]
-        judged_by_the_server = [({"messages": []}, 400), ({"max_tokens": 1 << 40}, 400)]
+        judged_by_the_server: list[tuple[dict[str, Any], int]] = [
+            ({"messages": []}, 400),
+            ({"max_tokens": 1 << 40}, 400),
+        ]
         async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
             too_long = {"error": {"message": "longer than the context", "code": 400}}
             upstream.reply_json(too_long, status=400, times=len(judged_by_the_server))

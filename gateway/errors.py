@@ -15,12 +15,9 @@ ApiError                 status, type, code
 
 from __future__ import annotations
 
-import json
 import math
 import re
-import time
 from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
 
 import msgspec
 
@@ -30,7 +27,13 @@ from backends import BackendError, NoBackend, UpstreamFailed, UpstreamTimeout
 # The official SDKs retry 408, 409, 429 and all of 5xx twice. Where that cannot help, we say so.
 NO_RETRY = {"x-should-retry": "false"}
 _SOON = {"retry-after": "1"}
-_LONGEST_WAIT_S = 86_400
+
+
+_SECRET = re.compile(r"\b(?:sk|ega?|hf)[-_][A-Za-z0-9_-]{6,}|\bBearer\s+\S+", re.I)
+
+
+def without_secrets(text: str) -> str:
+    return _SECRET.sub("[removed]", text)
 
 
 class ApiError(Exception):
@@ -56,8 +59,8 @@ class ApiError(Exception):
 
     def body(self) -> bytes:
         # Messages say what was found, and somebody may have put a key where a name belongs.
-        message = _SECRET.sub("[removed]", self.message)
-        param = None if self.param is None else _SECRET.sub("[removed]", self.param)
+        message = without_secrets(self.message)
+        param = None if self.param is None else without_secrets(self.param)
         return error_body(message, type_=self.type, param=param, code=self.code)
 
 
@@ -177,75 +180,3 @@ def place_of(error: BaseException) -> str:
         places.append(f"{code.co_filename.rsplit('/', 1)[-1]}:{trace.tb_lineno} {code.co_name}")
         trace = trace.tb_next
     return " < ".join(reversed(places[-6:]))
-
-
-_ADDRESS = re.compile(
-    r"\b[a-z][a-z0-9+.-]*://\S+|\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b|\blocalhost(?::\d+)?\b", re.I
-)
-_SECRET = re.compile(r"\b(?:sk|ega?|hf)[-_][A-Za-z0-9_-]{6,}|\bBearer\s+\S+", re.I)
-
-
-def normalise(status: int, body: bytes, *, retry_after: str | None = None) -> ApiError:
-    """An upstream's error reply (vLLM's three shapes, plain text, HTML, nothing) as one of ours.
-
-    The status is kept where the SDKs rely on it, and so is what its Retry-After header asks for, if it is a wait.
-    Addresses and credentials are cut out of the message.
-    """
-    message, type_, code, param = _find_error(body) or (
-        "The model server answered with an error.", None, None, None,
-    )  # fmt: skip
-    message = _SECRET.sub("[removed]", _ADDRESS.sub("[removed]", message))[:2000]
-    error = _as_error(status, message, type_=type_, code=code, param=param)
-    if (wait_s := _wait_s(retry_after)) is not None:
-        error.headers["retry-after"] = str(wait_s)
-    return error
-
-
-def _wait_s(retry_after: str | None) -> int | None:
-    """Seconds or an HTTP date, as whole seconds from now; None for anything else."""
-    if retry_after is None:
-        return None
-    if retry_after.isascii() and retry_after.isdigit():
-        seconds = float(retry_after[:9])
-    else:
-        try:
-            seconds = parsedate_to_datetime(retry_after).timestamp() - time.time()
-        except (ValueError, OverflowError):
-            return None
-    return math.ceil(seconds) if 0 < seconds <= _LONGEST_WAIT_S else None
-
-
-def _as_error(
-    status: int, message: str, *, type_: str | None, code: str | None, param: str | None
-) -> ApiError:
-    error = ApiError(
-        message, param=param, code=code or ("upstream_error" if status >= 500 else "invalid_request")
-    )
-    error.status = status if 400 <= status <= 599 else 502
-    error.type = type_ or ("server_error" if error.status >= 500 else "invalid_request_error")
-    if error.status >= 500:
-        error.headers |= NO_RETRY  # the pool has tried another member already
-    return error
-
-
-def _find_error(body: bytes) -> tuple[str, str | None, str | None, str | None] | None:
-    try:
-        value = json.loads(body)
-    except ValueError:
-        return None  # plain text or a proxy's HTML page: it may name hosts, so nothing of it is passed on
-    if not isinstance(value, dict):
-        return None
-    error = value.get("error", value if value.get("object") == "error" or "detail" in value else None)
-    if isinstance(error, str):
-        return error, None, None, None
-    if not isinstance(error, dict):
-        return None
-    message = error.get("message", error.get("detail"))
-    if not isinstance(message, str):
-        message = json.dumps(message) if message is not None else "The model server answered with an error."
-    return message, _word(error.get("type")), _word(error.get("code")), _word(error.get("param"))
-
-
-def _word(value: object) -> str | None:
-    """vLLM sends integer codes and OpenAI's SDKs expect strings."""
-    return None if value is None or isinstance(value, bool) else str(value)[:128]

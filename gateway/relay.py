@@ -14,12 +14,13 @@ from backends import Event, Exchange
 from .answers import Frame, NotAnAnswer, Reading, StreamBroken, StreamReader, read_json
 from .call import Wish
 from .data.wire import Reply
-from .errors import NO_RETRY, ApiError, UpstreamError, normalise
+from .errors import NO_RETRY, ApiError, UpstreamError
 from .flight import Flight, Flights, Seat
 from .render import DONE, as_chunks, as_json
 from .render import Reply as Fresh
 from .surrogates import mend
 from .timeline import Link
+from .upstream_errors import normalise
 
 # No answer of a language model is larger; what is, is a fault of the server or an attack through it.
 ANSWER_LIMIT_BYTES = 32 << 20

@@ -80,7 +80,10 @@ class PoolKeeper:
 
     @asynccontextmanager
     async def keeping(self) -> AsyncIterator[None]:
-        tasks = [asyncio.create_task(self._watch_file()), asyncio.create_task(self._keep_fresh())]
+        tasks = [
+            asyncio.create_task(_again_and_again(self._look_at_file, lambda: _FILE_EVERY_S)),
+            asyncio.create_task(_again_and_again(self._look_around, self._discovery_interval_s)),
+        ]
         try:
             yield
         finally:
@@ -178,15 +181,13 @@ class PoolKeeper:
             if name not in _FOLLOWED and getattr(before, name) != getattr(loaded, name)
         ]
 
-    async def _watch_file(self) -> None:
+    async def _look_at_file(self) -> None:
         if self._config is None:
             return
-        while True:
-            await asyncio.sleep(_FILE_EVERY_S)
-            seen = await asyncio.to_thread(_signature, self._config)
-            if seen is not None and seen != self._seen:
-                self._seen = seen
-                await self.reload()
+        seen = await asyncio.to_thread(_signature, self._config)
+        if seen is not None and seen != self._seen:
+            self._seen = seen
+            await self.reload()
 
     def _load_quietly(self) -> tuple[Settings | None, Signature]:
         """As the file is now; None where it cannot be read any more, which is no reason not to start."""
@@ -198,14 +199,15 @@ class PoolKeeper:
 
     # --- everything
 
-    async def _keep_fresh(self) -> None:
+    def _discovery_interval_s(self) -> float:
+        return self._settings.upstream.discovery_interval_s
+
+    async def _look_around(self) -> None:
         """Names get other addresses, keys are renewed in their files, and a control record can be lost."""
-        while True:
-            await asyncio.sleep(self._settings.upstream.discovery_interval_s)
-            async with self._turn:
-                await self._discovery.look_up(names_to_discover(self._settings))
-                await self._read_overlays()
-                await self._apply()
+        async with self._turn:
+            await self._discovery.look_up(names_to_discover(self._settings))
+            await self._read_overlays()
+            await self._apply()
 
     async def _read_overlays(self) -> None:
         try:
@@ -233,6 +235,15 @@ class PoolKeeper:
         if reason != self._trouble:
             self._trouble = reason
             _log.error("the pools stay as they were", reason=reason)
+
+
+async def _again_and_again(act: Callable[[], Awaitable[None]], pause_s: Callable[[], float]) -> None:
+    while True:
+        await asyncio.sleep(pause_s())
+        try:
+            await act()
+        except Exception as error:  # the boundary of a task that nobody waits for, and that must not end
+            _log.error("pools could not be looked after", error=type(error).__name__, exc_info=True)
 
 
 def _signature(path: Path) -> Signature:

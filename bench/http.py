@@ -7,6 +7,7 @@ apart) at 16 connections, latency is at one. One request in ten is traced to a c
 
 from __future__ import annotations
 
+import itertools
 import json
 import signal
 import statistics
@@ -34,7 +35,8 @@ FEWEST_ROUNDS = 3
 ENOUGH_S = 110.0  # on a busy machine fewer rounds have to do
 CONNECTIONS = 16
 TOKENS = range(30, 35)
-PAIRS = 64
+HITS = 64
+STORED_AT_ONCE = 128  # half of what may wait to be embedded after its answer
 
 Figures = dict[str, list[float]]
 
@@ -70,44 +72,38 @@ class Bench:
         self._model = model
         self._tokenizer = _tokenizer(model)
         self._hits: list[str] = []
-        self._questions: list[str] = []
+        self._similar = (q for q in messages.similar_questions() if self._tokens(q) in TOKENS)
 
     # --- before the rounds
 
     def prepare(self) -> None:
-        """Store what is to be hit, exactly and by meaning; see which wordings are."""
-        self._hits = messages.unique_chats(PAIRS, "stored")
+        """Store what is to be hit, exactly and by meaning."""
+        self._hits = messages.unique_chats(HITS, "stored")
         self._send(self._hits, "MISS", "mode-exact", mode="exact")
-        pairs = [
-            (stored, asked)
-            for stored, asked in messages.question_pairs()
-            if self._tokens(stored) in TOKENS and self._tokens(asked) in TOKENS
-        ][: 2 * PAIRS]
-        for stored, _ in pairs:
-            self._ask(stored, namespace="similar")
-        wait_until(
-            lambda: self._ask(pairs[-1][1], namespace="similar") == "HIT-SEMANTIC",
-            what="a similar question hits",
-        )
-        near = [asked for _, asked in pairs if self._ask(asked, namespace="similar") == "HIT-SEMANTIC"]
-        if len(near) < PAIRS:
-            raise BenchFailed(
-                f"only {len(near)} of {len(pairs)} similar questions were semantic hits, not {PAIRS}"
+        stored = messages.questions()
+        for start in range(0, len(stored), STORED_AT_ONCE):
+            questions = stored[start : start + STORED_AT_ONCE]
+            bodies = [messages.chat(question) for question in questions]
+            # A refresh, since many of them are near enough to be answered for one another.
+            self._send(bodies, "REFRESH", "no-cache", namespace="similar", cache_control="no-cache")
+            probe = questions[-1].replace("should I", "shall I")
+            wait_until(
+                lambda probe=probe: self._ask(probe, "only-if-cached", namespace="similar") == "HIT-SEMANTIC",
+                what="what was stored is found by meaning",
             )
-        self._questions = near[:PAIRS]
 
     def _tokens(self, text: str) -> int:
         return len(self._tokenizer.encode(text).ids)
 
-    def _ask(self, question: str, *, namespace: str) -> str:
+    def _ask(self, question: str, cache_control: str | None = None, *, namespace: str) -> str:
+        """One question; what became of it."""
         reply = httpx.post(
             f"http://127.0.0.1:{self._subject.port}/v1/chat/completions",
             content=messages.chat(question),
-            headers=self._headers("semantic", namespace),
+            headers=self._headers("semantic", namespace, cache_control),
             trust_env=False,
         )
         self.requests += 1
-        reply.raise_for_status()
         return reply.headers["x-cache"]
 
     # --- one round
@@ -129,7 +125,7 @@ class Bench:
         self._latency_round(number)
 
     def _semantic_round(self, number: int) -> None:
-        similar = [messages.chat(question) for question in _cycled(self._questions, 160)]
+        similar = self._next_similar(160)
         self._gateway_cpu(
             "semantic_hit",
             lambda: self._send(similar, "HIT-SEMANTIC", "accepted", namespace="similar"),
@@ -157,12 +153,15 @@ class Bench:
                 messages.unique_chats(300, f"{number}-one"), "MISS", "mode-exact", mode="exact", connections=1
             )
         )
-        similar = [messages.chat(question) for question in _cycled(self._questions, 100)]
+        similar = self._next_similar(100)
         self.figures["semantic_hit_p50_ms"].append(
             self._send(similar, "HIT-SEMANTIC", "accepted", namespace="similar", connections=1)
         )
         # Next to what it is compared with: a machine's mood changes within seconds.
-        self._floor("embed", "embed", folder=str(self._model), texts=_cycled(self._questions, 160))
+        self._floor("embed", "embed", folder=str(self._model), texts=messages.questions()[:160])
+
+    def _next_similar(self, count: int) -> list[str]:
+        return [messages.chat(question) for question in itertools.islice(self._similar, count)]
 
     def _unlike(self, count: int, *, seed: str) -> list[str]:
         fitting = (q for q in messages.unlike_questions(100 * count, seed) if self._tokens(q) in TOKENS)
@@ -170,12 +169,13 @@ class Bench:
 
     # --- sending and measuring
 
-    def _headers(self, mode: str, namespace: str) -> dict[str, str]:
-        return {
+    def _headers(self, mode: str, namespace: str, cache_control: str | None = None) -> dict[str, str]:
+        headers = {
             "authorization": f"Bearer {self._subject.key}",
             "x-cache-mode": mode,
             "x-cache-namespace": namespace,
         }
+        return headers if cache_control is None else headers | {"cache-control": cache_control}
 
     def _send(
         self,
@@ -187,6 +187,7 @@ class Bench:
         namespace: str = "default",
         connections: int = CONNECTIONS,
         is_stream: bool = False,
+        cache_control: str | None = None,
     ) -> float:
         """Send all to the gateway; the median latency in ms."""
         self.requests += len(bodies)
@@ -194,7 +195,7 @@ class Bench:
             self._subject.port,
             bodies,
             connections,
-            self._headers(mode, namespace),
+            self._headers(mode, namespace, cache_control),
             outcome,
             reason,
             is_stream,

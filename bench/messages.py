@@ -85,8 +85,7 @@ def chunks() -> list[bytes]:
     return [f"data: {event}\n\n".encode() for event in [*events, "[DONE]"]]
 
 
-# Questions of about 32 tokens for the semantic tier: templates with many fillings, and a wording of each that is
-# surely near. Which of them are near enough is asked of the gateway itself.
+# Questions of about 32 tokens for the semantic tier: templates with many fillings, each in several near wordings.
 
 _THINGS = (
     "kettle", "toaster", "blender", "freezer", "dishwasher", "oven", "coffee machine", "rice cooker",
@@ -94,17 +93,26 @@ _THINGS = (
 )  # fmt: skip
 _PARTS = ("lid", "handle", "cable", "display", "filter", "seal", "switch", "housing")
 _TROUBLES = ("smells strange", "feels very hot", "makes a loud noise", "looks dirty")
+_WORDINGS = ("could I", "can I", "must I", "would you", "might I", "do I")
 _TEMPLATE = (
-    "What should I do when the {part} of my {thing} {trouble} after I have used it in the kitchen every "
-    "morning and evening for several weeks{end}"
+    "What {wording} do when the {part} of my {thing} {trouble} after I have used it in the kitchen every "
+    "morning and evening for several weeks?"
 )
 
 
-def question_pairs() -> Iterator[tuple[str, str]]:
-    """A question to store, and the same question in slightly other words."""
+def questions() -> list[str]:
+    """What is stored."""
+    return list(_worded("should I"))
+
+
+def similar_questions() -> Iterator[str]:
+    """The same in other words, none twice: an audited hit is an exact one the next time."""
+    return itertools.chain.from_iterable(_worded(wording) for wording in _WORDINGS)
+
+
+def _worded(wording: str) -> Iterator[str]:
     for thing, part, trouble in itertools.product(_THINGS, _PARTS, _TROUBLES):
-        stored = _TEMPLATE.format(thing=thing, part=part, trouble=trouble, end="?")
-        yield stored, stored.replace("What should I do when", "What could I do when")
+        yield _TEMPLATE.format(wording=wording, thing=thing, part=part, trouble=trouble)
 
 
 def unlike_questions(count: int, seed: str) -> Iterator[str]:

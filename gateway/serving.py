@@ -86,7 +86,8 @@ def bind(address: str, *, setting: str, is_shared: bool = False) -> socket.socke
     """
     host, port = split_bind(address)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    bound = socket.socket(family, socket.SOCK_STREAM)
+    # asyncio's own loop turns Nagle's algorithm off only for sockets that name their protocol.
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, is_shared)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import socket
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -27,6 +26,7 @@ from gateway.app import DataPlane, open_gateway
 from gateway.control import ControlRecord
 from gateway.http10 import HttpProtocol
 from gateway.runtime import Runtime
+from gateway.serving import bind
 from gateway.settings import Settings
 from gateway.store import StoreClient
 from tests.scripted import ScriptedUpstream
@@ -195,7 +195,7 @@ async def running_gateway(
 @asynccontextmanager
 async def _served(plane: DataPlane) -> AsyncIterator[str]:
     """The plane behind uvicorn as a worker runs it, on a free port."""
-    listener = socket.create_server(("127.0.0.1", 0))
+    listener = bind("127.0.0.1:0", setting="a test's own")
     config = uvicorn.Config(
         plane.asgi,
         log_config=None,

@@ -16,6 +16,7 @@ _REQUEST_HEADERS = {
     "x-cache-mode": "`off`, `exact` or `semantic`: at most what the deployment allows.",
     "x-cache-namespace": "A namespace of your own, `[a-z0-9._-]{1,64}`.",
     "x-cache-threshold": "Least cosine similarity of a semantic hit, on top of the policy's own.",
+    "x-echogate-session": "Requests of one session go to one backend, as long as it can be asked.",
     "X-Request-Id": "Your own id, up to 128 printable ASCII characters; it is echoed.",
     "traceparent": "W3C Trace Context: the request becomes part of your trace.",
 }

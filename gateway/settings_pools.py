@@ -19,7 +19,7 @@ MemberName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
 def normal_base_url(url: str) -> str:
     """A model server's URL as members have it. Raises ValueError, in words for whoever wrote it."""
     parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
         raise ValueError("expected a URL such as http://vllm-1:8000")
     if parts.username or parts.password:
         raise ValueError("credentials do not belong in the URL: use api_key_env or api_key_file")

@@ -59,6 +59,14 @@ def test_names_cannot_be_discovered_over_tls() -> None:
         settings({"url": "https://vllm.svc", "discover": "dns"})
 
 
+@pytest.mark.parametrize(
+    "url", ["http://a:0", "http://a:99999", "ftp://a", "http://u:p@a", "http://a?b", "a:1"]
+)
+def test_a_url_that_leads_nowhere_is_refused(url: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - some of it is said by the standard library
+        settings({"url": url})
+
+
 def test_what_admins_changed_lies_over_the_configuration() -> None:
     one = settings({"url": "http://a:1"}, {"url": "http://b:1"})
     overlay = (

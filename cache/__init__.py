@@ -5,6 +5,7 @@ from .embed import EmbedQueue, NoEmbedder, OnnxEmbedder, Prepared, open_embedder
 from .entry_store import RedisEntries
 from .errors import CacheError, EmbedderBusy, ModelError, StoreUnavailable, UnfitText
 from .evidence import AgreementJudge, Audits, Books, Rules, Sampling, Share, Standing, Unaudited
+from .explain import Explanation, Neighbour
 from .index import FaissIndex, Spaces
 from .interfaces import Embedder, EntryStore, Exchange, Judge, Store, VectorIndex
 from .lookup import Lookup
@@ -24,6 +25,7 @@ __all__ = [
     "Entry",
     "EntryStore",
     "Exchange",
+    "Explanation",
     "FaissIndex",
     "Follower",
     "Hit",
@@ -32,6 +34,7 @@ __all__ = [
     "Miss",
     "ModelError",
     "Near",
+    "Neighbour",
     "NoEmbedder",
     "OnnxEmbedder",
     "Partition",

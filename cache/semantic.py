@@ -15,6 +15,7 @@ from . import identity
 from .embed import EmbedQueue, NoEmbedder
 from .errors import EmbedderBusy, StoreUnavailable, UnfitText
 from .evidence import Evidence, Standing
+from .explain import Explanation, explain
 from .index import Spaces
 from .interfaces import EntryStore
 from .lookup import Lookup, Parts
@@ -83,6 +84,13 @@ class SemanticCache:
             space=self._space(question),
             deadline=deadline,
             semantic_deadline_s=self._semantic_deadline_s,
+        )
+
+    async def explain(self, question: Question, *, deadline: float) -> Explanation:
+        """What a look-up would find, without answering by it."""
+        lookup = self.begin(question, deadline=deadline)
+        return await explain(
+            self._parts, lookup, question, question_id=self._entry_id(question), space=self._space(question)
         )
 
     async def ticket(self, question: Question, *, deadline: float) -> Ticket | None:

@@ -31,6 +31,7 @@ from .admin import AdminContext, create_app
 from .admin.idempotency import Once
 from .admin_keys import AdminKeys
 from .auditing import Auditor
+from .cache_desk import CacheTold, Wish
 from .control import ControlRecord, KeyChanged, TenantChanged, publish
 from .data_folder import DataFolder
 from .host_pools import HostPools
@@ -60,6 +61,7 @@ class AdminPlane:
         metrics: Callable[[], Awaitable[Snapshot]],
         readiness: Callable[[], Awaitable[Readiness]],
         pools: HostPools,
+        ask_cache: Callable[[Wish], Awaitable[CacheTold | None]] | None = None,
     ) -> None:
         name = settings.admin.audit_key_env
         audit_key = folder.audit_key() if name is None else read_audit_key(name)
@@ -84,6 +86,8 @@ class AdminPlane:
             metrics=metrics,
             readiness=readiness,
             pools=pools,
+            store=store,
+            ask_cache=ask_cache or _nobody,
             events_secret=_events_secret(settings),
         )
 
@@ -156,6 +160,10 @@ class AdminPlane:
         while True:
             await asyncio.sleep(_BURSTS_EVERY_S)
             await self.record_bursts(now_s=time.time())
+
+
+async def _nobody(_: Wish) -> None:
+    """There are no workers."""
 
 
 def _changed(ref: Ref[Any]) -> ControlRecord:

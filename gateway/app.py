@@ -25,6 +25,7 @@ from .data.models import Models
 from .flight import Flights
 from .front import Front
 from .metrics import Metrics
+from .ops.desk import OpsDesk
 from .pipeline import Pipeline, Policy
 from .pool_metrics import PoolMetrics
 from .pools import specs_of
@@ -104,6 +105,7 @@ async def open_gateway(settings: Settings, runtime: Runtime) -> AsyncIterator[Da
         pools = routing.pools
         caching = await open_caching(settings, runtime, stores, pools, stack)
         cache, standing = caching.cache, caching.standing
+        runtime.offer_cache(OpsDesk(caching, pools, secret=runtime.secret))
         flights: AnswerFlights = Flights(join_bytes=settings.cache.max_entry_kib << 10)
         stack.push_async_callback(flights.aclose)
         limiter = await stack.enter_async_context(

@@ -55,6 +55,7 @@ class Caching:
 
     cache: SemanticCache
     policies: CachePolicies
+    audits: Audits
     witness: Witness
     decisions: Decisions
     standing: tuple[str, ...]
@@ -86,7 +87,7 @@ async def open_caching(
     _in_background(decisions.run, stack)
     served = ServedAudits(asker, cache, audits, share=settings.cache.audits.served_share, rng=_dice())
     _in_background(served.run, stack)
-    return Caching(cache, policies, Witness(served, decisions), decisions, standing)
+    return Caching(cache, policies, audits, Witness(served, decisions), decisions, standing)
 
 
 async def _open_audits(

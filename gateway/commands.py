@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from .commands_admin import keys, services, tenants
+from .commands_cache import cache, explain_request
 from .commands_pools import backends, diagnose
 from .commands_reports import admin_keys, audit, export_records, import_records, usage
 from .data_folder import DataFolder
@@ -36,6 +37,7 @@ for name, group in (
     ("tenants", tenants),
     ("backends", backends),
     ("audit", audit),
+    ("cache", cache),
     ("admin-keys", admin_keys),
     ("models", models),
     ("config", config),
@@ -44,6 +46,7 @@ for name, group in (
     app.add_typer(group, name=name)
 app.command()(usage)
 app.command()(diagnose)
+app.command("explain")(explain_request)
 app.command("export")(export_records)
 app.command("import")(import_records)
 

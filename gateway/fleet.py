@@ -12,6 +12,7 @@ import structlog
 
 from backends import Signals
 
+from .cache_desk import CacheTold, Wish
 from .control import ControlRecord
 from .fleet_worker import OnFailedLogins, Worker
 from .link import Change, HearSignals, LiveWorkers, UsePools
@@ -134,6 +135,16 @@ class Fleet:
             try:
                 async with asyncio.timeout(timeout_s):
                     return await worker.ask_pools(question)
+            except TimeoutError:
+                continue
+        return None
+
+    async def ask_cache(self, wish: Wish, *, timeout_s: float = 10.0) -> CacheTold | None:
+        """One worker's answer; None if nobody answered in time."""
+        for worker in self.ready:
+            try:
+                async with asyncio.timeout(timeout_s):
+                    return await worker.ask_cache(wish)
             except TimeoutError:
                 continue
         return None

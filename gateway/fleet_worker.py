@@ -10,6 +10,7 @@ import socket
 from collections.abc import Callable
 from multiprocessing.context import SpawnProcess
 
+from .cache_desk import AskCache, CacheTold, Wish
 from .link import (
     Acknowledged,
     AskNumbers,
@@ -47,6 +48,7 @@ class Worker:
         self._asked: asyncio.Future[None] | None = None
         self._unacknowledged: dict[str, asyncio.Future[None]] = {}
         self._questions: dict[int, asyncio.Future[PoolsTold]] = {}
+        self._cache_questions: dict[int, asyncio.Future[CacheTold]] = {}
         self._question_ids = itertools.count()
 
     @classmethod
@@ -87,6 +89,9 @@ class Worker:
                 case PoolsTold(ask_id):
                     if (question := self._questions.pop(ask_id, None)) and not question.done():
                         question.set_result(message)
+                case CacheTold(ask_id):
+                    if (asked := self._cache_questions.pop(ask_id, None)) and not asked.done():
+                        asked.set_result(message)
         self.is_ready = False
         self._link.close()
         await self._ended()
@@ -126,6 +131,17 @@ class Worker:
             return await waiting
         finally:
             self._questions.pop(ask.ask_id, None)
+
+    async def ask_cache(self, wish: Wish) -> CacheTold:
+        """The caller sets the bound."""
+        ask = AskCache(next(self._question_ids), wish)
+        waiting: asyncio.Future[CacheTold] = asyncio.get_running_loop().create_future()
+        self._cache_questions[ask.ask_id] = waiting
+        self.send(ask)
+        try:
+            return await waiting
+        finally:
+            self._cache_questions.pop(ask.ask_id, None)
 
     async def apply(self, change: Change | UsePools) -> None:
         """Returns when the worker has acknowledged; the caller sets the bound."""

@@ -13,6 +13,7 @@ import msgspec
 
 from backends import Signals
 
+from .cache_desk import AskCache, CacheTold
 from .control import ControlRecord
 from .metrics_merge import Snapshot
 from .pool_desk import AskPools, PoolsTold
@@ -83,8 +84,8 @@ class FailedLogins(msgspec.Struct, frozen=True, tag=True):
     failures: list[tuple[str, str | None, int]]
 
 
-ToWorker = AskNumbers | LiveWorkers | Change | UsePools | HearSignals | AskPools | Drain
-FromWorker = Ready | Numbers | Acknowledged | FailedLogins | PoolsTold
+ToWorker = AskNumbers | LiveWorkers | Change | UsePools | HearSignals | AskPools | AskCache | Drain
+FromWorker = Ready | Numbers | Acknowledged | FailedLogins | PoolsTold | CacheTold
 
 S = TypeVar("S")
 R = TypeVar("R")

@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from .cache_desk import CacheDesk
 from .control import ControlRecord
 from .metrics import Metrics
 from .pool_desk import PoolDesk
@@ -32,6 +33,7 @@ class Runtime:
     control changes; the callback runs on the event loop and the change counts as acknowledged when it returns.
     `on_failed_login` is to be told the address and the public key id (None: there was none) of who had no right key.
     `specs` are the pools at the start (None: as the settings say); through what is given to `offer_pools` they follow.
+    What is given to `offer_cache` answers admins.
     """
 
     worker: int
@@ -43,6 +45,7 @@ class Runtime:
     on_failed_login: Callable[[str, str | None], None] = lambda _address, _key_id: None
     specs: Specs | None = field(default=None, repr=False)
     offer_pools: Callable[[PoolDesk], None] = lambda _desk: None
+    offer_cache: Callable[[CacheDesk], None] = lambda _desk: None
 
 
 class Gateway(Protocol):

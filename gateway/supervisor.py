@@ -23,6 +23,7 @@ from prometheus_client import CollectorRegistry
 from . import logs, metrics_table
 from .admin_plane import AdminPlane
 from .bootstrap import deployment_secret, first_admin_key, refuse_evicting_policy, wait_for_store
+from .cache_desk import CacheTold, Wish
 from .control import ControlRecord, PoolsChanged, follow
 from .data_folder import DataFolder, Holder
 from .embedded import StoreProcess, StoreProcessError
@@ -118,6 +119,7 @@ class Supervisor:
                 metrics=self._metrics,
                 readiness=self._readiness,
                 pools=pools,
+                ask_cache=self._ask_cache,
             )
             await stack.enter_async_context(self._served(admin, admin_plane))
             secret = await self._bootstrap(store, admin)
@@ -223,6 +225,9 @@ class Supervisor:
 
     async def _apply(self, change_id: str, record: ControlRecord) -> list[int]:
         return await self._fleet.apply(change_id, record) if self._fleet is not None else []
+
+    async def _ask_cache(self, wish: Wish) -> CacheTold | None:
+        return None if self._fleet is None else await self._fleet.ask_cache(wish)
 
     async def _metrics(self) -> Snapshot:
         fleet = self._fleet

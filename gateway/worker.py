@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from . import logs
+from .cache_desk import AskCache, CacheDesk, NoCache
 from .control import ControlRecord
 from .link import (
     Acknowledged,
@@ -99,6 +100,8 @@ class _Shell:
         self._plan = plan
         self._live_workers = 1
         self._pools: PoolDesk = NoPools()
+        self._cache: CacheDesk = NoCache()
+        self._answers: set[asyncio.Task[None]] = set()
         self._on_control: list[Callable[[ControlRecord], None]] = []
         self._failed_logins: Counter[tuple[str, str | None]] = Counter()
 
@@ -141,10 +144,14 @@ class _Shell:
             on_failed_login=self._note_failure,
             specs=plan.specs,
             offer_pools=self._take_pools,
+            offer_cache=self._take_cache,
         )
 
     def _take_pools(self, desk: PoolDesk) -> None:
         self._pools = desk
+
+    def _take_cache(self, desk: CacheDesk) -> None:
+        self._cache = desk
 
     def _note_failure(self, address: str, key_id: str | None) -> None:
         if len(self._failed_logins) < _FAILURES or (address, key_id) in self._failed_logins:
@@ -181,10 +188,18 @@ class _Shell:
                     self._pools.hear(signals)
                 case AskPools():
                     link.send(answered(message, self._pools))
+                case AskCache():
+                    # It takes as long as an embedding and a few round trips: what else is said must not wait for it.
+                    task = asyncio.create_task(self._answer_cache(message, link))
+                    self._answers.add(task)
+                    task.add_done_callback(self._answers.discard)
                 case Drain(grace_s):
                     _drain(gateway, server, grace_s=grace_s)
         _log.warning("the supervisor is gone: this worker ends")
         _drain(gateway, server, grace_s=_ORPHAN_DRAIN_S)
+
+    async def _answer_cache(self, ask: AskCache, link: Link[FromWorker, ToWorker]) -> None:
+        link.send(await self._cache.answer(ask))
 
 
 def _drain(gateway: Gateway, server: Server, *, grace_s: float | None = None) -> None:

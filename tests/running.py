@@ -23,6 +23,7 @@ import uvicorn
 
 from auth import KeyRef, Limits, Policy, StoreDirectory, disabled, mint
 from gateway.app import DataPlane, open_gateway
+from gateway.cache_desk import AskCache, CacheDesk, CacheTold, Wish
 from gateway.control import ControlRecord
 from gateway.http10 import HttpProtocol
 from gateway.runtime import Runtime
@@ -42,6 +43,7 @@ class RunningGateway:
     key: str
     directory: StoreDirectory
     _controls: list[Any] = field(default_factory=list)
+    _desks: list[CacheDesk] = field(default_factory=list)
 
     async def new_key(
         self,
@@ -72,6 +74,10 @@ class RunningGateway:
     def control(self, record: ControlRecord) -> None:
         for callback in self._controls:
             callback(record)
+
+    async def ask_cache(self, wish: Wish) -> CacheTold:
+        """As the supervisor asks a worker."""
+        return await self._desks[0].answer(AskCache(1, wish))
 
     async def idle(self) -> None:
         """Wait until every request is over, storing its answer included."""
@@ -172,6 +178,7 @@ async def running_gateway(
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="eg-")))
         settings = settings or settings_for(*upstreams, data_dir=folder, **sections)
         controls: list[Any] = []
+        desks: list[CacheDesk] = []
         runtime = Runtime(
             worker=0,
             durable_url=valkey.url,
@@ -180,6 +187,7 @@ async def running_gateway(
             live_workers=lambda: 1,
             on_control=controls.append,
             on_failed_login=on_failed_login,
+            offer_cache=desks.append,
         )
         plane = await stack.enter_async_context(open_gateway(settings, runtime))
         base_url = await stack.enter_async_context(_served(plane))
@@ -187,7 +195,7 @@ async def running_gateway(
             httpx.AsyncClient(base_url=base_url, timeout=30, trust_env=False)
         )
         admin = await stack.enter_async_context(StoreClient.open(valkey.url, deadline_s=5, name="test"))
-        gateway = RunningGateway(plane, valkey, client, base_url, "", StoreDirectory(admin), controls)
+        gateway = RunningGateway(plane, valkey, client, base_url, "", StoreDirectory(admin), controls, desks)
         gateway.key = await gateway.new_key()
         yield gateway
 

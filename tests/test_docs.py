@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from cache.acceptance.vetoes import VETOES
+from cache.evidence import WITHHELD
+from gateway.cues import DEFAULTS
 from gateway.eligibility import FIELDS, Kind
 from gateway.settings import Settings
 from gateway.settings_errors import setting_paths
@@ -20,7 +22,18 @@ CONFIGURATION, CACHING, API = (
     (ROOT / "docs" / name).read_text(encoding="utf-8")
     for name in ("configuration.md", "caching.md", "api.md")
 )
-_SECTIONS = {"server", "admin", "store", "upstream", "cache", "cache.embedder", "limits", "telemetry"}
+_SECTIONS = {
+    "server",
+    "admin",
+    "store",
+    "upstream",
+    "cache",
+    "cache.audits",
+    "cache.cues",
+    "cache.embedder",
+    "limits",
+    "telemetry",
+}
 # The calls that name a reason, with the number of the argument that does (a negative one: any of them).
 _NAMING = {
     "Plan": -1,
@@ -55,24 +68,26 @@ def reasons_named_in(path: Path) -> Iterator[str]:
                     yield from results(argument)
                 for keyword in node.keywords:
                     yield from results(keyword.value)
-            case ast.FunctionDef(name="_skip_semantic"):
+            case ast.FunctionDef(name="_skip_semantic" | "_why_not"):
                 for inner in ast.walk(node):
                     if isinstance(inner, ast.Return):
                         yield from results(inner.value)
             case ast.Assign(targets=[ast.Name(id="reason" | "skip")]):
                 yield from results(node.value)
-            case ast.AnnAssign(target=ast.Name(id="skip_reason")) | ast.keyword(arg="exact_reason"):
+            case (
+                ast.AnnAssign(target=ast.Name(id="skip_reason")) | ast.keyword(arg="exact_reason" | "reason")
+            ):
                 yield from results(node.value)
 
 
 def all_reasons() -> set[str]:
     files = ["gateway/eligibility.py", "gateway/pipeline.py", "cache/lookup.py", "cache/acceptance/score.py"]
-    files += ["cache/embed/readable.py", "cache/embed/embed_queue.py"]
+    files += ["cache/embed/readable.py", "cache/embed/embed_queue.py", "cache/evidence/ruling.py"]
     named = {reason for file in files for reason in reasons_named_in(ROOT / file)}
     effects = {
         f"side-effect-{name.replace('_', '-')}" for name, kind in FIELDS.items() if kind is Kind.SIDE_EFFECT
     }
-    return named | effects | {f"veto-{name}" for name in VETOES}
+    return named | effects | WITHHELD | set(DEFAULTS) | {f"veto-{name}" for name in VETOES}
 
 
 def all_codes() -> set[str]:

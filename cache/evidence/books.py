@@ -24,6 +24,7 @@ from . import blocked as pairs
 from . import events, ledger
 from .blocked import Blocked
 from .events import Event, Row, Traffic, Words
+from .ledger import Standing
 from .ruling import Ruling
 from .standing import Rules, assess
 
@@ -141,10 +142,22 @@ class Books:
         )
         self.blocked.add(question_id, other)
 
+    async def standings(self) -> dict[str, Standing]:
+        """Of all namespaces that any worker has met, as last published. Raises OSError."""
+        names = sorted(name.decode() for name in await self._send("SMEMBERS", _NAMES))
+        kept = await asyncio.gather(
+            *(self._send("GET", _Keys(self._secret, name).published) for name in names)
+        )
+        found = {name: ledger.published(data) for name, data in zip(names, kept, strict=True)}
+        return {name: published.standing for name, published in found.items() if published is not None}
+
     async def catch_up(self) -> None:
-        """Read what is blocked; to be awaited before serving. Raises OSError."""
+        """Read what is blocked and how namespaces stand; to be awaited before serving. Raises OSError."""
         while await self._read_blocked():
             pass
+        for name in await self._send("SMEMBERS", _NAMES):
+            self._page(name.decode())
+        await self._follow()
 
     async def run(self) -> None:
         while True:

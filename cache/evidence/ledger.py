@@ -52,6 +52,9 @@ class Standing(Value, frozen=True):
     trusted_from_s: float = 0.0
 
 
+UNAUDITED = Standing(state="on", reason="few-audits")  # where nothing need be learned first
+
+
 class Ledger(msgspec.Struct):
     """`position` is the last event that is in it."""
 

@@ -17,7 +17,7 @@ from ..model import Entry, Question, Verdict
 from .blocked import Blocked
 from .events import Row
 from .learning import Weights, score
-from .ledger import Standing
+from .ledger import UNAUDITED, Standing
 from .standing import Rules
 
 # Below it two questions are hardly ever the same: not worth fetching, scoring or auditing.
@@ -32,7 +32,7 @@ class Ruling:
     def __init__(self, rules: Rules, blocked: Blocked | None = None, *, secret: bytes = b"") -> None:
         self.rules = rules
         self.blocked = Blocked() if blocked is None else blocked
-        self.standing = Standing(state="learning" if rules.policy == "learned" else "on", reason="few-audits")
+        self.standing = Standing() if rules.policy == "learned" else UNAUDITED
         self.words = WordStatistics(secret)
         self.raised: Mapping[int, tuple[float, float]] = {}  # by entry: the similarity, and when it was wrong
         self._policy = Policy("fixed" if rules.policy == "fixed" else "guarded", rules.threshold)

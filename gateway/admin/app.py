@@ -14,16 +14,19 @@ from auth import Directory, Limiter, Limits, Rights
 
 from ..admin_keys import AdminKeys
 from ..auditing import Auditor
+from ..cache_desk import CacheTold, Wish
 from ..control import ControlRecord
 from ..host_pools import HostPools
 from ..metrics_merge import Snapshot
 from ..runtime import Readiness
+from ..store import StoreClient
 from ..usage_store import UsageStore
 from ..version import VERSION
 from .acts import Acts
 from .admin_keys import admin_keys_router
 from .audit import audit_router
 from .backends import PoolActs, backends_router
+from .cache import cache_router
 from .document import describe
 from .events import events_router
 from .idempotency import Once
@@ -42,7 +45,8 @@ class AdminContext:
     """What the plane works on. `rights` and `limits` are those of keys of which nothing else is said.
 
     `publish` tells all workers of a change: its id (None: the store did not take it), and the workers of this host
-    that have not acknowledged it. `on_failed_login` is told the address of who had no right key.
+    that have not acknowledged it. `ask_cache` asks a worker of this host (None: nobody answered in time).
+    `on_failed_login` is told the address of who had no right key.
     """
 
     directory: Directory
@@ -58,6 +62,8 @@ class AdminContext:
     metrics: Callable[[], Awaitable[Snapshot]]
     readiness: Callable[[], Awaitable[Readiness]]
     pools: HostPools
+    store: StoreClient
+    ask_cache: Callable[[Wish], Awaitable[CacheTold | None]]
     events_secret: bytes | None
 
 
@@ -78,6 +84,7 @@ def create_app(context: AdminContext) -> FastAPI:
     app.include_router(limits_router(context))
     app.include_router(usage_router(context))
     app.include_router(audit_router(context))
+    app.include_router(cache_router(context))
     app.include_router(admin_keys_router(context))
     app.include_router(transfer_router(context, acts))
     pool_acts = PoolActs(context)

@@ -63,10 +63,13 @@ ROUTES: dict[tuple[str, str], str] = {
     ("PUT", "/admin/backends/{name}"): "write",
     ("DELETE", "/admin/backends/{name}"): "write",
     ("POST", "/admin/events"): "operate",
+    ("GET", "/admin/cache/report"): "read",
+    ("POST", "/admin/cache/explain"): "read",
+    ("PUT", "/admin/cache/modes/{tenant}/{namespace}"): "operate",
     ("GET", "/admin/export"): "transfer",
     ("POST", "/admin/import"): "transfer",
 }
-NAMES = {"name": "acme", "tenant": "acme", "key_id": "a" * 12}
+NAMES = {"name": "acme", "tenant": "acme", "key_id": "a" * 12, "namespace": "default"}
 
 
 @pytest.fixture
@@ -202,6 +205,8 @@ async def test_a_store_that_is_away_is_a_503(admin: Admin) -> None:
         ({"tenant": "t", "limits": {"tokens_per_minute": 5}}, "limits.tokens_per_minute"),
         ({"tenant": "t", "policy": {"scopes": ["everything"]}}, "policy.scopes.0"),
         ({"tenant": "t", "expires_at": "2030-01-01T00:00:00"}, "expires_at"),
+        ({"tenant": "t", "limits": {"burst": "5"}}, "limits.burst"),
+        ({"tenant": "t", "policy": {"shared_pool": 0}}, "policy.shared_pool"),
     ],
 )
 async def test_a_wrong_request_is_a_400_that_names_the_field(

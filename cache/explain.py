@@ -1,0 +1,75 @@
+"""Explains one question without answering it: what each tier finds, how near what is, and what speaks against it."""
+
+from __future__ import annotations
+
+from .acceptance import read
+from .acceptance.vetoes import all_vetoes
+from .errors import EmbedderBusy, StoreUnavailable, UnfitText
+from .lookup import Lookup, Parts
+from .model import Entry, Hit, Question, Value, Verdict
+
+_EMBED_S = 5.0
+_STORE_S = 2.0
+
+
+class Neighbour(Value, frozen=True):
+    """A stored question near the asked one. `vetoes`: all that apply; the verdict names the first."""
+
+    entry: Entry
+    similarity: float
+    verdict: Verdict
+    vetoes: tuple[str, ...]
+    age_s: float
+
+
+class Explanation(Value, frozen=True):
+    """It `would` be answered so, for this reason, by this entry where there is one."""
+
+    would: str
+    reason: str | None
+    question_id: int
+    entry: Entry | None
+    neighbours: tuple[Neighbour, ...]
+
+
+async def explain(
+    parts: Parts, lookup: Lookup, question: Question, *, question_id: int, space: bytes
+) -> Explanation:
+    """Raises nothing that a look-up does not: what cannot be asked now has no neighbours."""
+    outcome = await lookup.result()
+    neighbours = await _neighbours(parts, question, question_id=question_id, space=space)
+    if isinstance(outcome, Hit):
+        would = "HIT-EXACT" if outcome.tier == "exact" else "HIT-SEMANTIC"
+        reason = outcome.verdict.reason if outcome.verdict else None
+        return Explanation(would, reason, question_id, outcome.entry, neighbours)
+    return Explanation("MISS", outcome.reason, question_id, None, neighbours)
+
+
+async def _neighbours(
+    parts: Parts, question: Question, *, question_id: int, space: bytes
+) -> tuple[Neighbour, ...]:
+    found = parts.spaces.find(space)
+    if question.skip_semantic or parts.embed.skip_reason or found is None:
+        return ()
+    now = parts.now()
+    try:
+        embedded = await parts.embed.embed(question.text, deadline=now + _EMBED_S, search=found.search)
+        entries = await parts.entries.fetch(
+            question.partition,
+            [entry_id for entry_id, _ in embedded.neighbours],
+            deadline=parts.now() + _STORE_S,
+        )
+    except (UnfitText, EmbedderBusy, StoreUnavailable):
+        return ()
+    ruling, reading = parts.evidence.of(question.partition.namespace), read(question.text)
+    return tuple(
+        Neighbour(
+            entry,
+            cosine,
+            ruling.judge(reading, entry, cosine, question=question, question_id=question_id),
+            all_vetoes(reading, read(entry.question)),
+            max(0.0, parts.wall() - entry.created_at_s),
+        )
+        for (_, cosine), entry in zip(embedded.neighbours, entries, strict=True)
+        if entry is not None
+    )

@@ -1,0 +1,62 @@
+"""What the supervisor asks of a worker's cache: an explanation, or a report. Answers are JSON, made by the worker."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import msgspec
+
+
+class ExplainRequest(msgspec.Struct, frozen=True, tag=True):
+    """What would be done with this chat request of this tenant?"""
+
+    request: dict[str, Any]
+    tenant: str
+    service: str = "default"
+    headers: dict[str, str] = {}
+
+
+class ExplainPast(msgspec.Struct, frozen=True, tag=True):
+    """What was decided about a request of a while ago?"""
+
+    request_id: str
+
+
+class Report(msgspec.Struct, frozen=True, tag=True):
+    """How does the cache do?"""
+
+    tenant: str | None = None
+
+
+Wish = ExplainRequest | ExplainPast | Report
+
+
+class AskCache(msgspec.Struct, frozen=True, tag=True):
+    """To a worker."""
+
+    ask_id: int
+    wish: Wish
+
+
+class CacheTold(msgspec.Struct, frozen=True, tag=True):
+    """From a worker. Where there is no answer, `problem` says why; `is_unknown`: what was asked about is not there."""
+
+    ask_id: int
+    told: dict[str, Any] | None = None
+    problem: str | None = None
+    is_unknown: bool = False
+
+
+class CacheDesk(Protocol):
+    """The cache of a worker, as the shell around it speaks to it."""
+
+    async def answer(self, ask: AskCache) -> CacheTold:
+        """Never raises."""
+        ...
+
+
+class NoCache:
+    """The desk of a worker that has no cache (yet)."""
+
+    async def answer(self, ask: AskCache) -> CacheTold:
+        return CacheTold(ask.ask_id, problem="this worker has no cache yet")

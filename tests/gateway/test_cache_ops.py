@@ -1,0 +1,164 @@
+"""What admins are told of the cache: what would be answered and why, what was decided, how namespaces stand."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from gateway.cache_desk import CacheTold, ExplainPast, ExplainRequest, Report
+from gateway.control import CacheModeChanged
+from tests.cache.prepared import prepared_model
+from tests.running import RunningGateway, running_gateway
+from tests.scripted import ScriptedUpstream
+from tests.valkey import eventually
+
+SEMANTIC = {"embedder": {"kind": "onnx", "model": str(prepared_model())}, "semantic_deadline_ms": 5000}
+ASKED = "What is the capital city of France?"
+SAME = "What's the capital city of France?"
+OPPOSITE = "What's not the capital city of France?"
+
+
+async def ask(gateway: RunningGateway, text: str, **more: Any) -> str:
+    """The request's id."""
+    reply = await gateway.chat(text, **more)
+    await gateway.idle()
+    return str(reply.headers["x-echogate-request-id"])
+
+
+async def explained(
+    gateway: RunningGateway, text: str, tenant: str = "acme", **fields: Any
+) -> dict[str, Any]:
+    body: dict[str, Any] = {"model": "m1", "temperature": 0, "messages": [{"role": "user", "content": text}]} | fields
+    told = await gateway.ask_cache(ExplainRequest(body, tenant))
+    assert told.told is not None, told.problem
+    return told.told
+
+
+async def past(gateway: RunningGateway, request_id: str) -> CacheTold:
+    found = [await gateway.ask_cache(ExplainPast(request_id))]
+    while found[-1].told is None and len(found) < 50:  # decisions are written in the background
+        found.append(await gateway.ask_cache(ExplainPast(request_id)))
+    return found[-1]
+
+
+async def test_a_hit_is_explained_with_its_neighbours_and_no_model_is_asked() -> None:
+    async with ScriptedUpstream() as upstream, running_gateway(upstream, cache=SEMANTIC) as gateway:
+        request_id = await ask(gateway, ASKED)
+        found = await explained(gateway, SAME)
+        assert (found["would"], found["reason"]) == ("HIT-SEMANTIC", "accepted")
+        (near,) = found["neighbours"]
+        assert near["similarity"] >= near["threshold"]
+        assert (near["vetoes"], near["is_accepted"]) == ([], True)
+        assert near["origin"]["request_id"] == request_id
+        assert near["origin"]["backend"] == "m1-1"
+        assert found["standing"]["state"] == "on"
+        assert (await explained(gateway, ASKED))["would"] == "HIT-EXACT"
+        assert len(upstream.calls) == 1
+
+
+async def test_a_miss_is_explained_by_all_that_speaks_against_it() -> None:
+    async with ScriptedUpstream() as upstream, running_gateway(upstream, cache=SEMANTIC) as gateway:
+        await ask(gateway, ASKED)
+        found = await explained(gateway, OPPOSITE)
+        assert found["would"] == "MISS"
+        assert "negation" in found["neighbours"][0]["vetoes"]
+
+
+async def test_the_parts_that_must_match_are_told_as_digests() -> None:
+    async with ScriptedUpstream() as upstream, running_gateway(upstream, cache=SEMANTIC) as gateway:
+        one = (await explained(gateway, ASKED))["partition"]
+        other = (await explained(gateway, ASKED, temperature=0.5))["partition"]
+        assert {name for name in one if one[name] != other[name]} == {"fields.temperature"}
+
+
+async def test_a_bypass_is_explained() -> None:
+    async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
+        found = await explained(gateway, "Tell me another joke")
+        assert (found["would"], found["reason"]) == ("BYPASS", "freshness")
+
+
+async def test_nothing_of_another_tenant_is_found() -> None:
+    async with ScriptedUpstream() as upstream, running_gateway(upstream, cache=SEMANTIC) as gateway:
+        await ask(gateway, ASKED)
+        found = await explained(gateway, SAME, tenant="umbrella")
+        assert (found["would"], found["neighbours"]) == ("MISS", [])
+
+
+async def test_a_request_that_would_be_refused_has_its_reason() -> None:
+    async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
+        told = await gateway.ask_cache(ExplainRequest({"model": "unknown", "messages": []}, "acme"))
+        assert told.told is None
+        assert "unknown" in (told.problem or "")
+
+
+async def test_a_past_request_is_explained_by_its_id_without_its_texts() -> None:
+    async with ScriptedUpstream() as upstream, running_gateway(upstream, cache=SEMANTIC) as gateway:
+        await ask(gateway, ASKED)
+        told = (await past(gateway, await ask(gateway, SAME))).told
+        assert told is not None
+        assert (told["outcome"], told["tier"], told["reason"]) == ("hit", "semantic", "accepted")
+        assert told["verdict"]["threshold"] == 0.95
+        assert "France" not in json.dumps(told)
+
+
+async def test_of_an_unknown_request_nothing_is_told() -> None:
+    async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
+        assert (await gateway.ask_cache(ExplainPast("req_none"))).is_unknown
+
+
+async def test_the_report_tells_how_a_namespace_stands_and_who_judged() -> None:
+    audits = {"shadow_share": 1, "served_share": 1}
+    async with (
+        ScriptedUpstream() as upstream,
+        running_gateway(upstream, cache=SEMANTIC | {"audits": audits}) as gateway,
+    ):
+        await ask(gateway, ASKED)
+        await ask(gateway, SAME)  # a hit, which is audited: the upstream's answers all differ
+        await eventually(
+            lambda: gateway.plane.cache.standing("acme/default/m1").wrong_share.audits > 0, within_s=10
+        )
+        told = (await gateway.ask_cache(Report())).told
+        assert told is not None
+        (namespace,) = told["data"]
+        assert (namespace["tenant"], namespace["namespace"], namespace["model"]) == ("acme", "default", "m1")
+        assert namespace["f"]["judged_by"] == ["agreement"]
+        assert namespace["f"]["audits"] == 1
+        assert (await gateway.ask_cache(Report("umbrella"))).told == {"object": "list", "data": []}
+
+
+async def test_in_shadow_mode_a_similar_answer_is_judged_and_not_served() -> None:
+    cache = SEMANTIC | {"mode": "shadow", "audits": {"shadow_share": 1}}
+    async with ScriptedUpstream() as upstream, running_gateway(upstream, cache=cache) as gateway:
+        await ask(gateway, ASKED)
+        reply = await gateway.chat(SAME)
+        assert (reply.headers["x-cache"], reply.headers["x-cache-reason"]) == ("MISS", "shadow")
+        await eventually(
+            lambda: gateway.plane.cache.standing("acme/default/m1").wrong_share.audits == 1, within_s=10
+        )
+
+
+async def test_a_mode_can_be_switched_for_one_namespace_without_a_restart_and_back() -> None:
+    async with ScriptedUpstream() as upstream, running_gateway(upstream, cache=SEMANTIC) as gateway:
+        await ask(gateway, ASKED)
+        gateway.control(CacheModeChanged("acme", "default", "shadow"))
+        assert (await gateway.chat(SAME)).headers["x-cache-reason"] == "shadow"
+        gateway.control(CacheModeChanged("acme", "default", "exact"))
+        assert (await gateway.chat(SAME + "?")).headers["x-cache-reason"] == "mode-exact"
+        gateway.control(CacheModeChanged("acme", "default", "off"))
+        assert (await gateway.chat(ASKED)).headers["x-cache-reason"] == "mode-off"
+        gateway.control(CacheModeChanged("umbrella", "default", "off"))
+        gateway.control(CacheModeChanged("acme", "default", None))
+        await gateway.idle()
+        assert (await gateway.chat(SAME.lower())).headers["x-cache"] == "HIT-SEMANTIC"
+
+
+async def test_a_namespace_can_be_configured_otherwise() -> None:
+    cache = SEMANTIC | {
+        "namespaces": {"careful": {"mode": "exact", "ttl_s": 60}, "strict": {"threshold": 0.9999}}
+    }
+    async with ScriptedUpstream() as upstream, running_gateway(upstream, cache=cache) as gateway:
+        for namespace, reason in (("careful", "mode-exact"), ("strict", "below-threshold")):
+            headers = {"x-cache-namespace": namespace}
+            await ask(gateway, ASKED, headers=headers)
+            assert (await gateway.chat(SAME, headers=headers)).headers["x-cache-reason"] == reason
+            await gateway.idle()

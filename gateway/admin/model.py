@@ -6,21 +6,23 @@ from datetime import UTC, datetime
 from typing import Annotated, Generic, Literal, TypeVar
 
 from fastapi import Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 T = TypeVar("T")
 
 LATEST_S = 2.0**37  # in the year 6325; datetimes end in 9999
 
+When = Annotated[AwareDatetime, Field(strict=False)]  # in JSON a moment is a text
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 PageSize = Annotated[int, Query(ge=1, le=1000, description="At most so many.")]
 After = Annotated[str | None, Query(max_length=256, description="`next` of the page before.")]
 
 
 class Asked(BaseModel):
-    """A request body: what it does not know is refused, so that no limit is lost to a misspelling."""
+    """A request body. What it does not know is refused, so that no limit is lost to a misspelling, and nothing is
+    taken for what it is not: `"5"` is no number and 0 no `false`."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class ErrorBody(BaseModel):

@@ -8,11 +8,11 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import AwareDatetime, BaseModel, Field
+from pydantic import BaseModel, Field
 
 from auth import KeyRecord, Policy, Service, Tenant
 
-from .model import LATEST_S, Asked, Change, Name, moment, moment_or_none
+from .model import LATEST_S, Asked, Change, Name, When, moment, moment_or_none
 from .model_rights import LimitsModel, PolicyModel, RightsModel
 
 State = Literal["active", "disabled", "expired"]
@@ -45,7 +45,7 @@ class KeyRequest(Asked):
         description="What is not named is as the configuration has it for new keys; null: no such limit.",
     )
     metadata: Metadata = Field(default_factory=dict)
-    expires_at: AwareDatetime | None = None
+    expires_at: When | None = None
 
 
 class Update(Asked):
@@ -67,7 +67,7 @@ class Update(Asked):
 
 class KeyUpdate(Update):
     name: Note | None = Field(default=None, description="Null: stays.")
-    expires_at: AwareDatetime | None = Field(default=None, description="Null, where it is named: never.")
+    expires_at: When | None = Field(default=None, description="Null, where it is named: never.")
 
     def applied_to_key(self, record: KeyRecord) -> KeyRecord:
         """Raises ValueError, in words for an admin."""

@@ -1,0 +1,62 @@
+"""The admin API does what its OpenAPI document says, whatever is sent: no fault, and no reply that it does not name."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import socket
+import sysconfig
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import uvicorn
+
+from .admin_api import Admin, running_admin
+
+# Not that all that fits the document is accepted: a name may be taken, and a service needs its tenant.
+CHECKS = (
+    "not_a_server_error,status_code_conformance,content_type_conformance,response_headers_conformance,"
+    "response_schema_conformance,negative_data_rejection,unsupported_method,ignored_auth"
+)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(600)
+async def test_no_request_makes_the_admin_api_break_its_word(tmp_path: Path) -> None:
+    tool = shutil.which("schemathesis", path=sysconfig.get_path("scripts"))
+    if tool is None:
+        pytest.skip("schemathesis is not installed: pip install 'echogate[dev]'")
+    async with running_admin(tmp_path) as admin, served(admin) as url:
+        process = await asyncio.create_subprocess_exec(
+            *(tool, "run", f"{url}/openapi.json", "--url", url),
+            *("--header", f"Authorization: Bearer {admin.owner}"),
+            *("--include-path-regex", "^/admin/(?!backends|events|pools|cache)", "--checks", CHECKS),
+            *("--phases", "examples,coverage,fuzzing", "--max-examples", "15", "--seed", "1"),
+            *("--continue-on-failure", "--no-color", "--warnings", "off"),
+            cwd=tmp_path,  # where it leaves its notes
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        said, _ = await process.communicate()
+    assert process.returncode == 0, said.decode()[-20_000:]
+
+
+@asynccontextmanager
+async def served(admin: Admin) -> AsyncIterator[str]:
+    listener = socket.create_server(("127.0.0.1", 0))
+    config = uvicorn.Config(admin.app, log_config=None, access_log=False, lifespan="off")
+    server = uvicorn.Server(config)
+    server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign, assignment] # the test's own signals
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    async with asyncio.timeout(10):
+        while not server.started:  # noqa: ASYNC110 - uvicorn has no event for it
+            await asyncio.sleep(0.01)
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        await serving
+        listener.close()

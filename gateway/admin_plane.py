@@ -111,7 +111,7 @@ class AdminPlane:
                 outcome="done",
             )
         )
-        works = [self.auditor.keep_trying(), self._record_bursts(), self._reapply()]
+        works = (self.auditor.keep_trying, self._record_bursts, self._reapply)
         tasks = [asyncio.create_task(_told(work)) for work in works]
         try:
             yield
@@ -184,9 +184,9 @@ def _events_secret(settings: Settings) -> bytes | None:
     return secret.encode()
 
 
-async def _told(work: Coroutine[None, None, None]) -> None:
+async def _told(work: Callable[[], Coroutine[None, None, None]]) -> None:
     """A fault in one of these must not go unnoticed, and must not end the others."""
     try:
-        await work
+        await work()
     except Exception as error:  # the boundary of a task that nobody waits for
         _log.error("a task of the admin plane ended", error=type(error).__name__, exc_info=True)

@@ -11,7 +11,7 @@ from .identity.allow import check_patterns, is_allowed
 from .limits.model import LevelLimits, Limits
 
 CacheScope = Literal["tenant", "service", "user"]
-CacheMode = Literal["off", "exact", "semantic"]
+CacheMode = Literal["off", "exact", "shadow", "semantic"]
 
 Scope = Literal["chat", "embeddings", "models", "feedback"]
 

@@ -77,7 +77,7 @@ class PolicyModel(Asked):
     cache_scope: Literal["tenant", "service", "user"] | None = Field(
         default=None, description="Who shares cached answers."
     )
-    cache_mode: Literal["off", "exact", "semantic"] | None = None
+    cache_mode: Literal["off", "exact", "shadow", "semantic"] | None = None
     shared_pool: bool | None = Field(
         default=None,
         description="Share answers with other tenants that say so too. Only for what anybody may read.",
@@ -115,7 +115,7 @@ class RightsModel(BaseModel):
     models: list[str]
     scopes: list[ScopeName]
     cache_scope: Literal["tenant", "service", "user"]
-    cache_mode: Literal["off", "exact", "semantic"]
+    cache_mode: Literal["off", "exact", "shadow", "semantic"]
     shared_pool: bool
     priority: PriorityName
 

@@ -59,8 +59,8 @@ class FeedbackDesk:
     async def answer(self, request: Request, reply: Reply, timeline: Timeline) -> None:
         """Raises ApiError."""
         principal = await self._callers.identify(request, timeline)
-        if not principal.has_scope("chat"):
-            raise missing_scope("chat")
+        if not principal.has_scope("feedback"):
+            raise missing_scope("feedback")
         self._admit(principal.key_id)
         feedback = _read(await request.body(_BODY_BYTES))
         try:

@@ -42,7 +42,7 @@ POLICIES = st.builds(
     models=st.none() | st.lists(st.sampled_from(["*", "m1", "meta-llama/*", "a?"]), max_size=3).map(tuple),
     scopes=st.none() | st.frozensets(st.sampled_from(sorted(SCOPES))),
     cache_scope=st.none() | st.sampled_from(["tenant", "service", "user"]),
-    cache_mode=st.none() | st.sampled_from(["off", "exact", "semantic"]),
+    cache_mode=st.none() | st.sampled_from(["off", "exact", "shadow", "semantic"]),
     shared_pool=st.none() | st.booleans(),
     priority=st.none() | st.sampled_from(Priority),
 )

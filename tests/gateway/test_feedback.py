@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from auth import Policy
 from tests.cache.prepared import prepared_model
 from tests.running import RunningGateway, answer_of, running_gateway
 from tests.scripted import ScriptedUpstream, completion
@@ -126,6 +127,12 @@ async def test_a_service_cannot_report_anothers_where_the_cache_is_that_narrow()
         reply = await ask(gateway, ASKED)
         assert (await report(gateway, reply, key=await gateway.new_key(service="other"))).status_code == 404
         assert (await report(gateway, reply)).status_code == 200
+
+
+async def test_a_key_without_the_scope_cannot_report() -> None:
+    async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
+        key = await gateway.new_key(policy=Policy(scopes=frozenset({"chat"})))
+        assert (await report(gateway, await ask(gateway, ASKED, key=key), key=key)).status_code == 403
 
 
 @pytest.mark.parametrize(

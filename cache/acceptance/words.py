@@ -5,11 +5,13 @@ Words are kept as keyed digests. The table outlives the questions, and a name in
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import math
 from collections.abc import Iterable, Mapping
 
 _DIGEST_BYTES = 8
+_WORDS_REMEMBERED = 16_384
 
 
 class WordStatistics:
@@ -64,12 +66,17 @@ class WordStatistics:
         return max(0.0, math.log((self.texts + 1) / (seen + 0.5)) / math.log((self.texts + 1) / 0.5))
 
     def _name(self, word: str) -> bytes:
-        # Half a surrogate pair can stand in a text; it is a word like any other here.
-        said = word.encode("utf-8", "surrogatepass")
-        return hashlib.blake2b(said, digest_size=_DIGEST_BYTES, key=self._secret).digest()
+        return _digest(self._secret, word)
 
     def _make_room(self) -> None:
         if len(self._counts) > self._most_words:
             # A quarter at once: sorting all for each new word would cost more than the words are worth.
             kept = sorted(self._counts.items(), key=lambda entry: -entry[1])[: self._most_words * 3 // 4]
             self._counts = dict(kept)
+
+
+@functools.lru_cache(maxsize=_WORDS_REMEMBERED)
+def _digest(secret: bytes, word: str) -> bytes:
+    # Half a surrogate pair can stand in a text; it is a word like any other here.
+    said = word.encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(said, digest_size=_DIGEST_BYTES, key=secret).digest()

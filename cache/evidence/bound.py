@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .learning import Array, Weights, chance, draws
+from .learning import MOST_AUDITS, Array, Weights, chance, draws
 
 _DRAWS = 256
 _LOOKS = 64
@@ -39,10 +39,13 @@ def lowest_score(
     is_right: NDArray[np.bool_],
     budget: float,
     confidence: float = 0.9,
+    most_audits: int = MOST_AUDITS,
 ) -> Bound | None:
-    """`traffic` and `audited` are rows of features. None: there is no score above which both bounds hold."""
+    """`traffic` and `audited` are rows of features; of the audits, given in order of time, the latest count. None:
+    there is no score above which both bounds hold."""
     if not len(traffic):
         return None
+    audited, is_right = audited[-most_audits:], is_right[-most_audits:]
     mean = np.array(weights.mean)
     ordered = traffic[np.argsort(-(traffic @ mean), kind="stable")]
     scores = ordered @ mean

@@ -84,6 +84,10 @@ class Audits:
     def __repr__(self) -> str:
         return f"Audits({self._judge.name}, {self._waiting.qsize()} waiting, {self.books!r})"
 
+    @property
+    def waiting(self) -> int:
+        return self._waiting.qsize()
+
     def of(self, namespace: str) -> Ruling:
         return self.books.of(namespace)
 

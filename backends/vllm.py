@@ -7,6 +7,7 @@ connection when a call is cancelled before its headers (`python -m bench.upstrea
 from __future__ import annotations
 
 import asyncio
+import io
 import socket
 import time
 from collections.abc import Mapping
@@ -20,6 +21,7 @@ from .errors import UpstreamBroken, UpstreamFailed, UpstreamTimeout
 from .model import Member, Outgoing
 
 _KEEP_ALIVE_S = 30.0
+_ONE_GO_BYTES = 1 << 20
 _AUTOMATIC_HEADERS = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 
 # For whom sockets were opened while a request was sent. None means that it went over a reused connection; aiohttp's own
@@ -152,7 +154,7 @@ class _Connections:
             response = await self._session.request(
                 request.method,
                 member.base_url.rstrip("/") + request.path,
-                data=request.body,
+                data=_payload(request.body),
                 headers=headers,
                 allow_redirects=False,
                 timeout=aiohttp.ClientTimeout(total=None, connect=connect_s),
@@ -201,6 +203,11 @@ class VllmReply:
         if self._connections is not None:
             self._connections.give_back()
             self._connections = None
+
+
+def _payload(body: bytes | None) -> bytes | io.BytesIO | None:
+    """A large body would be handed to the socket in one go, while the loop stands still; a file is sent in pieces."""
+    return body if body is None or len(body) <= _ONE_GO_BYTES else io.BytesIO(body)
 
 
 def _translated(error: Exception, member: Member, *, is_queued: bool) -> UpstreamFailed:

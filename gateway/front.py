@@ -102,7 +102,7 @@ class Front:
             request.path.rstrip("/")
         )
         if health is None:
-            await reply.fail(_not_found(request.path))
+            await _fail(request, reply, _not_found(request.path))
         elif request.method in ("GET", "HEAD"):
             await health(reply)
         else:
@@ -154,7 +154,7 @@ class Front:
             failure = ApiError("The gateway failed; the request id says where to look.")
         if failure.status >= 400 and not reply.is_ended:
             timeline.error_type = timeline.error_type or failure.code
-            await reply.fail(failure)
+            await _fail(request, reply, failure)
 
     async def _answer_chat(self, request: Request, reply: Reply, timeline: Timeline) -> None:
         timeout_s = min(self._longest_request_s(), _client_timeout_s(request))
@@ -184,11 +184,14 @@ async def _other_method(request: Request, reply: Reply, allowed: tuple[str, ...]
     if request.method == "OPTIONS":
         await reply.empty()
     else:
-        await reply.fail(
-            MethodNotAllowed(
-                f"{request.method[:16]} is not answered here; use {' or '.join(allowed)}.", headers=NO_RETRY
-            )
-        )
+        words = f"{request.method[:16]} is not answered here; use {' or '.join(allowed)}."
+        await _fail(request, reply, MethodNotAllowed(words, headers=NO_RETRY))
+
+
+async def _fail(request: Request, reply: Reply, error: ApiError) -> None:
+    if not await request.drain():
+        reply.add("connection", "close")
+    await reply.fail(error)
 
 
 async def _refuse(scope: Scope, send: Send) -> None:

@@ -23,7 +23,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Headers = list[tuple[bytes, bytes]]
 
-# A sender of a body that is too large hears of it only once it stops sending, so a bounded rest is read and dropped.
+# The sender of a body that is not wanted hears of it only once it stops sending, so a bounded rest is read and dropped.
 _DRAIN_BYTES = 64 << 20
 _DRAIN_S = 5.0
 _BODY_S = 30.0
@@ -39,6 +39,7 @@ class Request:
     receive: Receive
     client: str = "unknown"  # the address that asks
     headers: dict[bytes, bytes] = field(init=False)
+    is_read: bool | None = field(init=False, default=None)  # None: nobody has asked for the body yet
 
     def __post_init__(self) -> None:
         self.headers = dict(self.raw_headers)
@@ -54,12 +55,12 @@ class Request:
             raise error
         announced = self.headers.get(b"content-length", b"0")
         if not announced.isdigit() or int(announced) > limit_bytes:
-            raise await self._too_large(limit_bytes)
+            raise _too_large(limit_bytes)
         first = await self._next()
         if not first.get("more_body"):
             data: bytes = first.get("body", b"")
             if len(data) > limit_bytes:
-                raise await self._too_large(limit_bytes, is_read=True)
+                raise _too_large(limit_bytes)
             return data
         return await self._rest(first.get("body", b""), limit_bytes)
 
@@ -71,7 +72,7 @@ class Request:
                     message = await self._next()
                     data += message.get("body", b"")
                     if len(data) > limit_bytes:
-                        raise await self._too_large(limit_bytes, is_read=not message.get("more_body"))
+                        raise _too_large(limit_bytes)
                     if not message.get("more_body"):
                         return bytes(data)
         except TimeoutError as error:
@@ -85,22 +86,28 @@ class Request:
         message = await self.receive()
         if message["type"] == "http.disconnect":
             raise ClientLeft
+        self.is_read = not message.get("more_body")
         return message
 
-    async def _too_large(self, limit_bytes: int, *, is_read: bool = False) -> TooLarge:
+    async def drain(self) -> bool:
+        """Read and drop a bounded rest of the body; False: there is more, so nothing can follow on this connection."""
+        if self.is_read is None and self.headers.get(b"expect", b"").lower() == b"100-continue":
+            return False  # it waits to be told to send; to read would be to tell it so
         dropped = 0
         try:
             async with asyncio.timeout(_DRAIN_S):
-                while not is_read and dropped < _DRAIN_BYTES:
-                    message = await self._next()
-                    dropped += len(message.get("body", b""))
-                    is_read = not message.get("more_body")
-        except TimeoutError:
+                while not self.is_read and dropped < _DRAIN_BYTES:
+                    dropped += len((await self._next()).get("body", b""))
+        except (TimeoutError, ClientLeft):
             pass  # it has had its chance to hear the answer
-        return TooLarge(
-            f"The body is larger than {limit_bytes} bytes; send less, or raise server.body_limit_mib.",
-            headers={"x-should-retry": "false"},
-        )
+        return bool(self.is_read)
+
+
+def _too_large(limit_bytes: int) -> TooLarge:
+    return TooLarge(
+        f"The body is larger than {limit_bytes} bytes; send less, or raise server.body_limit_mib.",
+        headers={"x-should-retry": "false"},
+    )
 
 
 @asynccontextmanager

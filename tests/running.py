@@ -148,8 +148,9 @@ def settings_for(
 ) -> Settings:
     """Two public models, `m1` and `m2`, over the same members.
 
-    No embedder unless a test says otherwise, and a patient store deadline: client, servers and gateway share one
-    loop here, which a busy machine stops for longer than the 50 ms that a deployment grants.
+    No embedder and no audits of hits (which ask a backend at random) unless a test says otherwise, and a patient
+    store deadline: client, servers and gateway share one loop here, which a busy machine stops for longer than the
+    50 ms that a deployment grants.
     """
     urls = [upstream if isinstance(upstream, str) else upstream.base_url for upstream in upstreams]
     pools = {
@@ -160,7 +161,7 @@ def settings_for(
         for model in ("m1", "m2")
     }
     sections = {"store": {"deadline_ms": 2000}} | sections
-    cache = {"embedder": {"kind": "none"}} | sections.pop("cache", {})
+    cache = {"embedder": {"kind": "none"}, "audits": {"served_share": 0}} | sections.pop("cache", {})
     folder = {"data_dir": data_dir} if data_dir is not None else {}
     return Settings(pools=pools, cache=cache, **folder, **sections)
 

@@ -84,7 +84,11 @@ async def deployed(
         "server": {"bind": "127.0.0.1:0", "workers": workers, "grace_s": 2},
         "admin": {"bind": "127.0.0.1:0"},
         "store": {"deadline_ms": 5000},  # several workers and their store on two cores
-        "cache": {"semantic_deadline_ms": 5000, "embedder": {"model": str(prepared_model())}},
+        "cache": {
+            "semantic_deadline_ms": 5000,
+            "embedder": {"model": str(prepared_model())},
+            "audits": {"served_share": 0},  # at random a backend would be asked once more
+        },
     }
     config.write_text(yaml.safe_dump(settings), encoding="utf-8")
     async with AsyncExitStack() as stack:

@@ -83,6 +83,15 @@ def test_hits_misses_and_shared_answers_are_told_apart(
     assert value(snapshot, "echogate_request_duration_seconds_count", **labels) == 1
 
 
+def watch(metrics: Metrics, in_flight: dict[str, int], store_up: dict[str, bool]) -> None:
+    metrics.watch(
+        in_flight=lambda: in_flight,
+        store_up=lambda: store_up,
+        limits_shared=lambda: True,
+        serves=lambda model: model == "m",
+    )
+
+
 def test_first_token_and_total_time_are_separate_and_labelled_by_stream_and_cache() -> None:
     timeline = finished(is_stream=True, cache_outcome="MISS", output_tokens=11)
     timeline.first_byte_at = timeline.started + 0.1
@@ -106,7 +115,7 @@ def test_tokens_are_counted_by_where_the_answer_came_from(outcome: str, source: 
 
 def test_gauges_are_read_when_a_snapshot_is_taken() -> None:
     metrics = Metrics([])
-    metrics.watch(in_flight=lambda: {"vllm-1": 2}, store_up=lambda: {"cache": True})
+    watch(metrics, {"vllm-1": 2}, {"cache": True})
     snapshot = metrics.snapshot()
     assert value(snapshot, "echogate_backend_in_flight", backend="vllm-1") == 2
     assert value(snapshot, "echogate_store_up", role="cache") == 1
@@ -125,7 +134,7 @@ def test_merged_counters_and_histograms_are_the_sum(counts: list[int]) -> None:
 def test_merged_gauges_are_the_sum_but_a_store_is_up_only_if_it_is_everywhere() -> None:
     def worker(in_flight: int, is_up: bool) -> Snapshot:
         metrics = Metrics([])
-        metrics.watch(in_flight=lambda: {"b": in_flight}, store_up=lambda: {"cache": is_up})
+        watch(metrics, {"b": in_flight}, {"cache": is_up})
         return metrics.snapshot()
 
     merged = merge([worker(2, True), worker(3, False)])
@@ -135,7 +144,7 @@ def test_merged_gauges_are_the_sum_but_a_store_is_up_only_if_it_is_everywhere() 
 
 def test_of_a_worker_that_ended_the_totals_stay_and_the_gauges_go() -> None:
     metrics = Metrics(["m"])
-    metrics.watch(in_flight=lambda: {"b": 1}, store_up=dict)
+    watch(metrics, {"b": 1}, {})
     metrics.count(finished(), exemplar=None)
     left = totals_only(metrics.snapshot())
     assert requests(left) == 1

@@ -99,6 +99,7 @@ async def open_gateway(settings: Settings, runtime: Runtime) -> AsyncIterator[Da
     async with AsyncExitStack() as stack:
         telemetry = Telemetry.start(settings, worker=runtime.worker)
         stack.push_async_callback(asyncio.to_thread, telemetry.shutdown, _SPANS_S)
+        stack.callback(telemetry.close_log)
         stores = await _open_stores(settings, runtime, stack)
         callers = await _open_callers(settings, runtime, stores["durable"], stack)
         routing = await _open_pools(settings, runtime, stack)

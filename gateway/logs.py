@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sys
 import time
@@ -16,6 +17,8 @@ import structlog
 from .timeline import Timeline
 
 _encoder = msgspec.json.Encoder()
+
+_LINES_EVERY_S = 0.02
 
 
 def _to_json(event: dict[str, Any], **_: object) -> bytes:
@@ -69,10 +72,16 @@ class _JsonFormatter(logging.Formatter):
 
 
 class RequestLog:
-    """Writes the one line of each request, past structlog's processors: it is on every request's path."""
+    """Writes the one line of each request, past structlog's processors: it is on every request's path.
+
+    The lines of a moment leave in one write, since a write wakes whoever reads the log and costs more than making
+    the line. `close` writes what is left.
+    """
 
     def __init__(self, stream: BinaryIO) -> None:
-        self._logger = structlog.BytesLogger(stream)
+        self._stream = stream
+        self._lines: list[bytes] = []
+        self._timer: asyncio.TimerHandle | None = None
 
     def write(self, timeline: Timeline) -> None:
         duration_s = timeline.duration_s
@@ -98,7 +107,19 @@ class RequestLog:
         }
         if timeline.error_type is not None:
             line["error"] = timeline.error_type
-        self._logger.msg(_encoder.encode(line))
+        self._lines.append(_encoder.encode(line))
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_LINES_EVERY_S, self.close)
+
+    def close(self) -> None:
+        """Write the lines that wait. Further lines may follow."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        lines, self._lines = self._lines, []
+        if lines:
+            self._stream.write(b"\n".join(lines) + b"\n")
+            self._stream.flush()
 
 
 def _iso(wall_s: float) -> str:

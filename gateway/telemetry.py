@@ -133,6 +133,10 @@ class Telemetry:
         except Exception as error:  # the same boundary
             self._fault(error)
 
+    def close_log(self) -> None:
+        """Write the lines of the last moment."""
+        self._request_log.close()
+
     def shutdown(self, timeout_s: float) -> None:
         """Send what is queued, for at most `timeout_s`. Blocking; not for the event loop."""
         if self._sweep is not None:

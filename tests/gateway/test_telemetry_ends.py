@@ -6,6 +6,7 @@ import asyncio
 import io
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 import pytest
@@ -15,6 +16,7 @@ from gateway import spans
 from gateway.logs import RequestLog
 from gateway.settings import Settings
 from gateway.timeline import Timeline
+from tests.valkey import eventually
 
 from .otlp import Collector, http_collector
 from .recorded import CHAT, TRACE, Start, answered, sent, starting
@@ -164,13 +166,15 @@ async def test_ids_are_made_up_front_and_differ(start: Start) -> None:
     assert timeline.request_id != telemetry.begin(CHAT, []).request_id
 
 
-def test_a_request_is_one_line_of_json() -> None:
+async def test_a_request_is_one_line_of_json() -> None:
     stream = io.BytesIO()
     timeline = Timeline(CHAT, trace_id=int(TRACE, 16), is_sampled=True)
     timeline.model, timeline.input_tokens, timeline.output_tokens = "m", 3, 7
     timeline.cache_outcome = "HIT-EXACT"
     timeline.finish(200)
-    RequestLog(stream).write(timeline)
+    log = RequestLog(stream)
+    log.write(timeline)
+    log.close()
     (line,) = stream.getvalue().splitlines()
     told = msgspec.json.decode(line)
     assert (told["trace_id"], told["request_id"], told["model"]) == (TRACE, timeline.request_id, "m")
@@ -185,9 +189,29 @@ def test_a_request_is_one_line_of_json() -> None:
 
 
 @pytest.mark.parametrize(("status", "level"), [(200, "info"), (404, "info"), (499, "info"), (500, "error")])
-def test_only_failures_of_ours_are_logged_as_errors(status: int, level: str) -> None:
+async def test_only_failures_of_ours_are_logged_as_errors(status: int, level: str) -> None:
     stream = io.BytesIO()
     timeline = Timeline(CHAT, trace_id=1, is_sampled=False)
     timeline.finish(status)
-    RequestLog(stream).write(timeline)
+    log = RequestLog(stream)
+    log.write(timeline)
+    log.close()
     assert msgspec.json.decode(stream.getvalue())["level"] == level
+
+
+async def test_the_lines_of_a_moment_leave_in_one_write() -> None:
+    class Counting(io.BytesIO):
+        writes = 0
+
+        def write(self, data: Any) -> int:
+            self.writes += 1
+            return super().write(data)
+
+    stream = Counting()
+    log = RequestLog(stream)
+    for _ in range(50):
+        timeline = Timeline(CHAT, trace_id=1, is_sampled=False)
+        timeline.finish(200)
+        log.write(timeline)
+    await eventually(lambda: stream.writes > 0)
+    assert (stream.writes, len(stream.getvalue().splitlines())) == (1, 50)

@@ -67,6 +67,7 @@ class AdminPlane:
         audit_key = folder.audit_key() if name is None else read_audit_key(name)
         self._store = store
         self._apply = apply
+        self._read_readiness = readiness
         self._directory = StoreDirectory(store)
         self.auditor = Auditor(AuditLog(store, key=audit_key))
         self._bursts = FailureBursts()
@@ -84,7 +85,7 @@ class AdminPlane:
             publish=self._publish,
             on_failed_login=lambda source_ip: self.note_failure(source_ip, None),
             metrics=metrics,
-            readiness=readiness,
+            readiness=self._readiness,
             pools=pools,
             store=store,
             ask_cache=ask_cache or _nobody,
@@ -119,6 +120,14 @@ class AdminPlane:
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
+
+    async def _readiness(self) -> Readiness:
+        now = await self._read_readiness()
+        if now.state in ("ok", "degraded") and self.auditor.waiting:
+            return Readiness(
+                "degraded", (*now.reasons, "nothing can be administered: the audit log takes no records")
+            )
+        return now
 
     async def _publish(self, record: ControlRecord) -> tuple[str | None, list[int]]:
         try:

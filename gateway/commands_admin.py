@@ -76,9 +76,9 @@ def list_keys(
 
 
 @keys.command("get")
-def get_key(key_id: KeyId, config: Config = None) -> None:
-    """Print all that is known of a key, as JSON."""
-    _print_answer(config, "GET", f"/admin/keys/{_quoted(key_id)}")
+def get_key(key_id: KeyId, config: Config = None, as_json: AsJson = False) -> None:
+    """Print all that is known of a key."""
+    _print_answer(config, f"/admin/keys/{_quoted(key_id)}", as_json)
 
 
 @keys.command("update")
@@ -177,9 +177,9 @@ def list_services(tenant: OfTenant = None, config: Config = None, as_json: AsJso
 def _add_commands(group: typer.Typer, kind: str, argument: Any, where: Callable[[str], str]) -> None:
     """What tenants and services have alike."""
 
-    @group.command("get", help=f"Print all that is known of a {kind}, as JSON.")
-    def get(name: str = argument, config: Config = None) -> None:
-        _print_answer(config, "GET", where(name))
+    @group.command("get", help=f"Print all that is known of a {kind}.")
+    def get(name: str = argument, config: Config = None, as_json: AsJson = False) -> None:
+        _print_answer(config, where(name), as_json)
 
     @group.command("update", help=f"Change a {kind}, for all its keys; what is not named stays.")
     def update(
@@ -242,10 +242,11 @@ def _change(
     warn(answer)
 
 
-def _print_answer(config: Config, method: str, path: str) -> None:
+def _print_answer(config: Config, path: str, as_json: bool) -> None:
+    """Line by line for people, as one line for scripts."""
     with told_plainly():
-        answer = AdminClient(Settings.load(config)).ask(method, path)
-    typer.echo(json.dumps(answer, indent=2))
+        answer = AdminClient(Settings.load(config)).ask("GET", path)
+    typer.echo(json.dumps(answer, indent=None if as_json else 2))
 
 
 def _quoted(name: str) -> str:

@@ -82,7 +82,8 @@ class Metrics:
         limits_shared: Callable[[], bool],
         serves: Callable[[str], bool],
     ) -> None:
-        """`serves` says whether a public name may stand in a label. Read the gauges whenever a snapshot is taken: by backend name, by store role, for all limits."""
+        """Read the gauges whenever a snapshot is taken: by backend name, by store role, for all limits. `serves` says
+        whether a public name may stand in a label."""
         self._read_in_flight = in_flight
         self._read_store_up = store_up
         self._read_limits_shared = limits_shared

@@ -13,9 +13,12 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+import structlog
 from redis.exceptions import RedisError
 
 from .usage_store import Counts, Tally, UsageStore
+
+_log = structlog.get_logger("gateway.usage")
 
 _CAPACITY = 10_000  # keys × minutes; reached only while the store is away
 _MINUTE_S = 60
@@ -41,7 +44,7 @@ class UsageRecorder:
             str, dict[Tally, Counts]
         ] = {}  # by tenant, as a tenant's counters lie in one slot
         self._sending: dict[str, Batch] = {}
-        self.dropped = 0
+        self._dropped = 0
 
     @classmethod
     @asynccontextmanager
@@ -71,10 +74,13 @@ class UsageRecorder:
         elif sum(map(len, self._pending.values())) < _CAPACITY:  # asked once for a key and minute
             tallies[tally] = counts
         else:
-            self.dropped += 1
+            self._dropped += 1
 
     async def write(self) -> None:
         """What is pending. What the store does not take is pending still."""
+        if self._dropped:
+            _log.error("usage is lost: the store has not taken any for too long", requests=self._dropped)
+            self._dropped = 0
         for tenant in [tenant for tenant in self._pending if tenant not in self._sending]:
             self._number += 1
             self._sending[tenant] = Batch(self._number, self._pending.pop(tenant))

@@ -26,6 +26,7 @@ from .acts import Acts
 from .admin_keys import admin_keys_router
 from .audit import audit_router
 from .backends import PoolActs, backends_router
+from .body_limit import BodyLimit
 from .cache import cache_router
 from .document import describe
 from .events import events_router
@@ -77,6 +78,7 @@ def create_app(context: AdminContext) -> FastAPI:
         # Relative, so that the pages work behind a proxy that strips a path prefix.
         servers=[{"url": ".", "description": "admin plane"}],
     )
+    app.add_middleware(BodyLimit)
     acts = Acts(context)
     app.include_router(tenants_router(context, acts))
     app.include_router(services_router(context, acts))

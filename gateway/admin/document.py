@@ -106,6 +106,10 @@ def _correct(operation: dict[str, Any], *, is_admin: bool) -> None:
         del operation["responses"]["422"]
     if is_admin:
         operation["security"] = [{"admin": []}]
+        if "requestBody" in operation:
+            operation["responses"]["413"] = operation["responses"]["400"] | {
+                "description": "The body is larger than 8 MiB"
+            }
 
 
 def _paths() -> dict[str, Any]:

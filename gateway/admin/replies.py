@@ -57,6 +57,8 @@ async def _on_invalid(_: Request, error: Exception) -> Response:
 
 async def _on_http_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "invalid_request")
+    code = {404: "not_found", 405: "method_not_allowed", 413: "request_too_large"}.get(
+        error.status_code, "invalid_request"
+    )
     body = error_body(str(error.detail), type_="invalid_request_error", param=None, code=code)
     return Response(body, error.status_code, error.headers, media_type="application/json")

@@ -14,66 +14,9 @@ from gateway.settings import Settings, read_api_key, read_otel_environment
 from gateway.settings_errors import SettingsError, setting_paths
 from gateway.settings_pools import MemberSettings
 
-EXAMPLE = Path(__file__).parents[2] / "deploy" / "echogate.example.yaml"
+from .settings_values import OTHER
 
-# A value for every setting that is not its default, as it would stand in an environment variable.
-OTHER = {
-    "server.bind": "0.0.0.0:9999",
-    "server.workers": "3",
-    "server.body_limit_mib": "5",
-    "server.grace_s": "1.5",
-    "server.tls": '{"cert": "/c.pem", "key": "/k.pem"}',
-    "server.trusted_proxies": '["10.0.0.0/8"]',
-    "admin.bind": "[::1]:9998",
-    "admin.tls": '{"cert": "/c.pem", "key": "/k.pem", "client_ca": "/ca.pem"}',
-    "admin.trusted_proxies": '["127.0.0.1"]',
-    "admin.audit_key_env": "AUDIT_KEY",
-    "admin.events_secret_env": "EVENTS_SECRET",
-    "data_dir": "/var/lib/other",
-    "store.durable": "redis://durable:6379/0",
-    "store.cache": "rediss://:word@cache:6379/1",
-    "store.deadline_ms": "20.5",
-    "pools": '{"m": ["http://a:1"]}',
-    "upstream.connect_timeout_s": "1.5",
-    "upstream.first_byte_timeout_s": "2.5",
-    "upstream.idle_timeout_s": "3.5",
-    "upstream.request_timeout_s": "4.5",
-    "upstream.poll_interval_ms": "500.5",
-    "upstream.discovery_interval_s": "7.5",
-    "upstream.allow_networks": '["169.254.7.0/24"]',
-    "cache.mode": "exact",
-    "cache.policy": "fixed",
-    "cache.threshold": "0.82",
-    "cache.budget": "0.05",
-    "cache.strict": "true",
-    "cache.decisions_kept_s": "600",
-    "cache.cues.personal": "bypass",
-    "cache.cues.time_bound": "semantic",
-    "cache.cues.time_bound_ttl_s": "30.5",
-    "cache.cues.freshness": "exact",
-    "cache.cues.low_information": "bypass",
-    "cache.audits.shadow_share": "0.5",
-    "cache.audits.served_share": "0.1",
-    "cache.audits.judge": "m",
-    "cache.audits.per_minute": "10",
-    "cache.audits.calls_per_hour": "20",
-    "cache.namespaces": '{"faq": {"mode": "shadow", "policy": "learned", "threshold": null, "budget": 0.05, '
-    '"strict": true, "ttl_s": null, "cues": null}}',
-    "cache.ttl_s": "60.5",
-    "cache.semantic_deadline_ms": "100.5",
-    "cache.max_entry_kib": "10",
-    "cache.scope": "user",
-    "cache.embedder.kind": "none",
-    "cache.embedder.precision": "fp32",
-    "cache.embedder.model": "/models/x",
-    "limits.requests_per_s": "70.5",
-    "limits.burst": "8",
-    "limits.charge_hits": "true",
-    "limits.store_gone": "closed",
-    "prices": '{"m": {"input": 0.5, "output": 1.5}}',
-    "telemetry.trust": "link",
-    "telemetry.slow_ms": "9.5",
-}
+EXAMPLE = Path(__file__).parents[2] / "deploy" / "echogate.example.yaml"
 
 
 @pytest.fixture(autouse=True)

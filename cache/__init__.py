@@ -1,10 +1,12 @@
 """The semantic cache: answers by question, exact or similar, inside partitions that never meet."""
 
-from .acceptance import Policy
+from .acceptance import Policy, first_veto, read
 from .embed import EmbedQueue, NoEmbedder, OnnxEmbedder, Prepared, open_embedder, prepare
 from .entry_store import RedisEntries
 from .errors import CacheError, EmbedderBusy, ModelError, StoreUnavailable, UnfitText
 from .evidence import AgreementJudge, Audits, Books, Rules, Sampling, Share, Standing, Unaudited
+from .evidence.ledger import wilson
+from .evidence.replay import Course, Outcome, Stream, replay
 from .explain import Explanation, Neighbour
 from .index import FaissIndex, Spaces
 from .interfaces import Embedder, EntryStore, Exchange, Judge, Store, VectorIndex
@@ -19,6 +21,7 @@ __all__ = [
     "Audits",
     "Books",
     "CacheError",
+    "Course",
     "EmbedQueue",
     "Embedder",
     "EmbedderBusy",
@@ -37,6 +40,7 @@ __all__ = [
     "Neighbour",
     "NoEmbedder",
     "OnnxEmbedder",
+    "Outcome",
     "Partition",
     "Policy",
     "Prepared",
@@ -53,11 +57,16 @@ __all__ = [
     "Store",
     "StoreUnavailable",
     "Stored",
+    "Stream",
     "Ticket",
     "Unaudited",
     "UnfitText",
     "VectorIndex",
     "Verdict",
+    "first_veto",
     "open_embedder",
     "prepare",
+    "read",
+    "replay",
+    "wilson",
 ]

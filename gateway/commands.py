@@ -12,6 +12,7 @@ import typer
 
 from .commands_admin import keys, services, tenants
 from .commands_cache import cache, explain_request
+from .commands_calibrate import calibrate
 from .commands_pools import backends, diagnose
 from .commands_reports import admin_keys, audit, export_records, import_records, usage
 from .data_folder import DataFolder
@@ -47,6 +48,7 @@ for name, group in (
 app.command()(usage)
 app.command()(diagnose)
 app.command("explain")(explain_request)
+app.command()(calibrate)
 app.command("export")(export_records)
 app.command("import")(import_records)
 

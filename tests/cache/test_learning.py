@@ -1,0 +1,95 @@
+"""The learned score: from audits to weights, the same everywhere, and not fooled by few of them."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from cache.acceptance import WIDTH, Around, Features
+from cache.acceptance.features import around, by_name
+from cache.evidence.learning import Weights, borrowed, chance, draws, learn, prior, score
+
+TRUE = np.array([2.0, 1.0, 0.8, 0.0, 0.5, 0.3])
+
+
+def audits(count: int, *, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    draw = np.random.default_rng(seed)
+    rows = np.column_stack([np.ones(count), draw.standard_normal((count, WIDTH - 1))])
+    return rows, draw.random(count) < chance(rows @ TRUE)
+
+
+def test_before_any_audit_only_the_cosine_counts() -> None:
+    start = prior(WIDTH)
+    assert start.mean == (1.0, 1.2, 0.0, 0.0, 0.0, 0.0)
+    assert learn(np.empty((0, WIDTH)), np.empty(0, dtype=bool), start) == start
+
+
+def test_weights_come_near_the_truth() -> None:
+    rows, is_right = audits(6_000)
+    weights = learn(rows, is_right, prior(WIDTH), most_audits=6_000)
+    assert np.abs(np.array(weights.mean) - TRUE).max() < 0.25
+    assert weights.audits == 6_000
+
+
+def test_only_the_latest_audits_count() -> None:
+    rows, is_right = audits(400)
+    latest = learn(rows[-100:], is_right[-100:], prior(WIDTH))
+    assert learn(rows, is_right, prior(WIDTH), most_audits=100) == latest
+
+
+@pytest.mark.parametrize("is_right", [True, False])
+def test_audits_that_all_say_the_same_keep_the_weights_finite(is_right: bool) -> None:
+    rows, _ = audits(500)
+    weights = learn(rows, np.full(500, is_right), prior(WIDTH))
+    assert np.isfinite(weights.mean).all()
+    assert bool(chance(rows @ np.array(weights.mean)).mean() > 0.9) is is_right
+
+
+def test_rows_that_are_all_alike_are_survived() -> None:
+    rows = np.ones((50, WIDTH))
+    assert np.isfinite(learn(rows, np.arange(50) % 2 == 0, prior(WIDTH)).mean).all()
+
+
+def test_equal_evidence_gives_equal_draws_and_more_of_it_narrower_ones() -> None:
+    few, many = (learn(*audits(count), prior(WIDTH), most_audits=count) for count in (50, 5_000))
+    assert (draws(few, 64) == draws(few, 64)).all()
+    assert (draws(many, 256).std(axis=0) < draws(few, 256).std(axis=0)).all()
+
+
+def test_a_borrowed_prior_says_so_and_gives_way_to_own_evidence() -> None:
+    tenant = learn(*audits(2_000), prior(WIDTH), most_audits=2_000)
+    start = borrowed(tenant, discount=0.1)
+    assert start.is_borrowed
+    assert start.mean == tenant.mean
+    rows, is_right = audits(1_000, seed=1)
+    own = learn(rows, ~is_right, start)
+    assert own.is_borrowed
+    assert score((1.0, 1.0, 0, 0, 0, 0), own.mean) < score((1.0, 1.0, 0, 0, 0, 0), tenant.mean) - 1
+
+
+def test_learning_takes_no_longer_than_a_few_milliseconds() -> None:
+    rows, is_right = audits(6_000)
+    took = []
+    for _ in range(5):
+        started = time.thread_time()
+        learn(rows, is_right, prior(WIDTH))
+        took.append(time.thread_time() - started)
+    assert min(took) < 0.02  # 1 to 3 ms alone; the machine may be shared
+
+
+def test_what_else_is_near_is_counted_by_the_answer_it_leads_to() -> None:
+    beside = around(0, answers=[7, 7, 9, 7], cosines=[0.95, 0.93, 0.9, 0.85])
+    assert beside == Around(support=2, rival=0.9)
+    assert around(0, answers=[7], cosines=[0.95]) == Around()
+
+
+def test_features_come_back_from_their_names() -> None:
+    found = Features(0.93, 0.7, 0.4, Around(3, 0.88))
+    assert by_name(found.by_name()) == found
+    assert len(found.row()) == WIDTH
+
+
+def test_weights_can_be_compared_and_shown() -> None:
+    assert prior(WIDTH) == Weights(prior(WIDTH).mean, prior(WIDTH).precision)

@@ -22,13 +22,20 @@ class ExplainPast(msgspec.Struct, frozen=True, tag=True):
     request_id: str
 
 
+class WhyNoHits(msgspec.Struct, frozen=True, tag=True):
+    """What kept the requests of a tenant, or of one of its keys, from hitting?"""
+
+    tenant: str
+    key_id: str | None = None
+
+
 class Report(msgspec.Struct, frozen=True, tag=True):
     """How does the cache do?"""
 
     tenant: str | None = None
 
 
-Wish = ExplainRequest | ExplainPast | Report
+Wish = ExplainRequest | ExplainPast | WhyNoHits | Report
 
 
 class AskCache(msgspec.Struct, frozen=True, tag=True):

@@ -83,7 +83,7 @@ async def open_caching(
         semantic_deadline_s=settings.cache.semantic_deadline_ms / 1000,
         max_entry_bytes=settings.cache.max_entry_kib << 10,
     )
-    decisions = Decisions(stores["cache"], cache, kept_s=settings.cache.decisions_kept_s)
+    decisions = Decisions(stores["cache"], cache, secret=runtime.secret, kept_s=settings.cache.decisions_kept_s)
     _in_background(decisions.run, stack)
     served = ServedAudits(asker, cache, audits, share=settings.cache.audits.served_share, rng=_dice())
     _in_background(served.run, stack)

@@ -31,6 +31,7 @@ class Call(msgspec.Struct, frozen=True):
     controls: Controls
     question: Question | None
     bypass: str | None
+    material: bytes = b""  # of the question's partition
 
     @property
     def version(self) -> Version:

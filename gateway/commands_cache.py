@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -27,10 +28,18 @@ def explain_request(
     request_id: Annotated[
         str | None, typer.Option(help="Of a past request: its x-echogate-request-id.")
     ] = None,
+    is_about_misses: Annotated[
+        bool,
+        typer.Option("--why-no-hits", help="What keeps the requests of a tenant, or of a key, from hitting."),
+    ] = False,
+    key_id: Annotated[str | None, typer.Option("--key", help="With --why-no-hits: of this key only.")] = None,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
     """Say what the cache would answer to a question and why, or why a past request was answered as it was."""
+    if is_about_misses:
+        _explain_misses(tenant, key_id, config, as_json)
+        return
     if request_id is not None:
         body: dict[str, Any] = {"request_id": request_id}
     elif question is None or tenant is None or model is None:
@@ -94,6 +103,24 @@ def set_mode(
         client = AdminClient(Settings.load(config))
         made = client.ask("PUT", f"/admin/cache/modes/{tenant}/{namespace}", wanted)
     typer.echo(json.dumps(made) if as_json else f"{tenant}/{namespace}: {mode}")
+
+
+def _explain_misses(tenant: str | None, key_id: str | None, config: Path | None, as_json: bool) -> None:
+    if tenant is None:
+        fail("--why-no-hits needs --tenant")
+    params = {"tenant": tenant, "key_id": key_id}
+    with told_plainly():
+        found = AdminClient(Settings.load(config)).ask("GET", "/admin/cache/why-no-hits", params=params)
+    if as_json:
+        typer.echo(json.dumps(found))
+        return
+    typer.echo(f"{found['hits']} hits in a sample of {found['requests']} requests")
+    typer.echo(f"partitions: {found['partitions']}, {found['partitions_seen_once']:.0%} of them seen once")
+    typer.echo(f"questions seen once: {found['questions_seen_once']:.0%}")
+    for reason, count in found["reasons"].items():
+        typer.echo(f"  {count} {reason}")
+    for one in found["varying"]:
+        typer.echo(f"differs: {one['part']}, {one['values']} values in {one['requests']} requests")
 
 
 def _row(each: dict[str, Any]) -> tuple[str, ...]:

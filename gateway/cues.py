@@ -83,6 +83,8 @@ _EDGES = " \t\r\n.,;:!?…。，！？、~'\"“”"
 _IDEOGRAPH = re.compile(r"(?![是对好不行嗯哦])[\u4e00-\u9fff]")  # a word by itself, and so a question
 # Bits a character. "aaaaaa" has 0, "hahahaha" 1, "why?" 2; three different words have more than 2.5.
 _LEAST_ENTROPY = 1.6
+_FEW_CHARACTERS = 4
+_LONGEST_LOW = 32  # characters
 
 
 def find_cue(text: str) -> Cue | None:
@@ -104,10 +106,12 @@ def find_cue(text: str) -> Cue | None:
 
 def _is_low(plain: str) -> bool:
     """A turn that means nothing by itself: what it asks for stands in the turns before."""
+    if len(plain) > _LONGEST_LOW:
+        return False
     bare = plain.strip(_EDGES)
     if len(bare) < 2 or _LOW.fullmatch(bare):
         return not _IDEOGRAPH.fullmatch(bare)
-    return 4 < len(bare) < 64 and _entropy(bare) < _LEAST_ENTROPY
+    return len(bare) > 4 and len(set(bare)) <= _FEW_CHARACTERS and _entropy(bare) < _LEAST_ENTROPY
 
 
 def _entropy(text: str) -> float:

@@ -17,6 +17,8 @@ from redis.exceptions import RedisError
 
 from cache import Hit, Miss, Question, SemanticCache
 
+from .call import Call
+from .partition_parts import parts_of
 from .timeline import Timeline
 
 _FORMAT = 1
@@ -24,6 +26,8 @@ _EVERY_S = 0.05
 _WAITING = 10_000
 _MOST_A_MINUTE = 12_000
 _AT_ONCE = 500
+_PARTS_AT_ONCE = 10  # of each batch: they cost more than all the rest
+_SAMPLE = 200  # of each minute
 _MINUTE_S = 60
 _PATIENCE_S = 2.0
 
@@ -34,7 +38,7 @@ class Decision(msgspec.Struct, frozen=True, array_like=True):
     """`question_id` and `entry_id` are the cache's numbers; equal where the question's own entry answered.
 
     `answer_id` stands for the answer that was served, None on a miss. `verdict` holds what it went by: features,
-    threshold, and version of the namespace's standing.
+    threshold, and version of the namespace's standing. `parts` are the partition's, as digests, of some misses.
     """
 
     request_id: str
@@ -54,6 +58,7 @@ class Decision(msgspec.Struct, frozen=True, array_like=True):
     similarity: float | None = None
     verdict: dict[str, float] = {}
     state: str = ""
+    parts: dict[str, bytes] = {}
 
 
 class _Kept(msgspec.Struct, frozen=True, array_like=True):
@@ -79,19 +84,21 @@ class Decisions:
         store: Store,
         cache: SemanticCache,
         *,
+        secret: bytes,
         kept_s: int,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._store = store
         self._cache = cache
+        self._secret = secret
         self._kept_s = kept_s
         self._wall = wall
-        self._waiting: deque[tuple[Question, Hit | Miss, Timeline, float]] = deque(maxlen=_WAITING)
+        self._waiting: deque[tuple[Call, Question, Hit | Miss, Timeline, float]] = deque(maxlen=_WAITING)
         self._minute = 0
         self._this_minute = 0
 
-    def note(self, question: Question, found: Hit | Miss, timeline: Timeline) -> None:
-        self._waiting.append((question, found, timeline, self._wall()))
+    def note(self, call: Call, question: Question, found: Hit | Miss, timeline: Timeline) -> None:
+        self._waiting.append((call, question, found, timeline, self._wall()))
 
     async def find(self, request_id: str) -> Decision | None:
         """Raises OSError if the store does not answer."""
@@ -101,14 +108,19 @@ class Decisions:
         asked = [
             self._store.execute("HGET", _key(minute), request_id, deadline=deadline) for minute in minutes
         ]
-        for data in await asyncio.gather(*asked):
-            try:
-                kept = _decoder.decode(data or b"")
-            except msgspec.MsgspecError:
-                continue
-            if kept.format == _FORMAT:
-                return kept.decision
-        return None
+        return next(filter(None, map(_read, await asyncio.gather(*asked))), None)
+
+    async def sample(self) -> list[Decision]:
+        """Some of each minute, at random. Raises OSError if the store does not answer."""
+        newest = self._minute_now()
+        deadline = time.monotonic() + _PATIENCE_S
+        minutes = range(newest, newest - self._kept_s // _MINUTE_S - 2, -1)
+        asked = [
+            self._store.execute("HRANDFIELD", _key(minute), _SAMPLE, "WITHVALUES", deadline=deadline)
+            for minute in minutes
+        ]
+        found = [data for fields in await asyncio.gather(*asked) for data in fields[1::2]]
+        return [decision for decision in map(_read, found) if decision is not None]
 
     async def run(self) -> None:
         while True:
@@ -127,7 +139,10 @@ class Decisions:
                 self._minute, self._this_minute = minute, 0
             self._this_minute += len(taken)
             if self._this_minute <= _MOST_A_MINUTE:
-                await self._write(minute, [self._decision(*each) for each in taken])
+                await self._write(
+                    minute,
+                    [self._decision(*each, with_parts=at < _PARTS_AT_ONCE) for at, each in enumerate(taken)],
+                )
 
     async def _write(self, minute: int, decisions: list[Decision]) -> None:
         fields: list[str | bytes] = []
@@ -141,7 +156,16 @@ class Decisions:
     def _minute_now(self) -> int:
         return int(self._wall()) // _MINUTE_S
 
-    def _decision(self, question: Question, found: Hit | Miss, timeline: Timeline, at_s: float) -> Decision:
+    def _decision(
+        self,
+        call: Call,
+        question: Question,
+        found: Hit | Miss,
+        timeline: Timeline,
+        at_s: float,
+        *,
+        with_parts: bool,
+    ) -> Decision:
         hit = found if isinstance(found, Hit) else None
         verdict = found.verdict
         near = found.ticket.near if isinstance(found, Miss) and found.ticket else None
@@ -164,7 +188,16 @@ class Decisions:
             similarity=found.similarity,
             verdict={} if verdict is None else {**verdict.features, "threshold": verdict.threshold},
             state=f"{standing.state}, version {standing.version}",
+            parts=parts_of(call.material, secret=self._secret) if with_parts and hit is None else {},
         )
+
+
+def _read(data: bytes | None) -> Decision | None:
+    try:
+        kept = _decoder.decode(data or b"")
+    except msgspec.MsgspecError:
+        return None
+    return kept.decision if kept.format == _FORMAT else None
 
 
 def _key(minute: int) -> str:

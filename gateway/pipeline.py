@@ -170,7 +170,7 @@ class Pipeline:
             max_age_s=_shortest(controls.max_age_s, policy.ttl_s),
         )
         question = self._question(planned, controls) if planned.bypass is None else None
-        return Call(body, wish, route, controls, question, planned.bypass)
+        return Call(body, wish, route, controls, question, planned.bypass, planned.material)
 
     def _question(self, planned: Plan, controls: Controls) -> Question:
         return Question(

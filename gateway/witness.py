@@ -18,6 +18,6 @@ class Witness:
     def decided(self, call: Call, found: Hit | Miss, timeline: Timeline) -> None:
         if call.question is None:
             return
-        self._decisions.note(call.question, found, timeline)
+        self._decisions.note(call, call.question, found, timeline)
         if isinstance(found, Hit):
             self._audits.consider(call, call.question, found)

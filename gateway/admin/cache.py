@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Path, Query
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from ..cache_desk import CacheTold, ExplainPast, ExplainRequest, Report, Wish
+from ..cache_desk import CacheTold, ExplainPast, ExplainRequest, Report, WhyNoHits, Wish
 from ..cache_modes import write_mode
 from ..control import CacheModeChanged
 from ..errors import InvalidRequest, NotFound, Unavailable
@@ -81,6 +81,14 @@ def cache_router(context: AdminContext) -> APIRouter:
     async def explain(asked: ExplainWish) -> dict[str, Any]:
         """Why a request is answered as it is. No model is asked, and no text is told."""
         return _answer(await context.ask_cache(asked.wish()))
+
+    @router.get("/why-no-hits", responses=errors(), dependencies=[reader])
+    async def why_no_hits(
+        tenant: Annotated[str, Query(min_length=1, max_length=64)],
+        key_id: Annotated[str | None, Query(max_length=64)] = None,
+    ) -> dict[str, Any]:
+        """What keeps requests from hitting: reasons, partitions seen once, parts that vary. Of a sample of requests."""
+        return _answer(await context.ask_cache(WhyNoHits(tenant, key_id)))
 
     @router.put("/modes/{tenant}/{namespace}", responses=errors())
     async def set_mode(

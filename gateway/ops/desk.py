@@ -8,11 +8,12 @@ from redis.exceptions import RedisError
 
 from backends import Pools
 
-from ..cache_desk import AskCache, CacheTold, ExplainPast, ExplainRequest, Report
+from ..cache_desk import AskCache, CacheTold, ExplainPast, ExplainRequest, Report, WhyNoHits
 from ..cache_policy import split_label
 from ..caching import Caching
 from ..errors import ApiError
 from .explain import explain_past, explain_request, standing_told
+from .why import why_no_hits
 
 
 class OpsDesk:
@@ -43,6 +44,13 @@ class OpsDesk:
             case ExplainPast(request_id):
                 decision = await self._caching.decisions.find(request_id)
                 return None if decision is None else explain_past(decision)
+            case WhyNoHits(tenant, key_id):
+                found = [
+                    each
+                    for each in await self._caching.decisions.sample()
+                    if each.tenant == tenant and key_id in (None, each.key_id)
+                ]
+                return why_no_hits(found)
             case Report(tenant):
                 return await self._report(tenant)
 

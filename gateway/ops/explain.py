@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 import time
 from typing import Any
 
@@ -12,7 +11,7 @@ from auth import Principal
 from backends import BackendError, Pools
 from cache import Explanation, Neighbour, Question, Standing
 
-from ..body import Json, canonical, split
+from ..body import split
 from ..cache_desk import ExplainRequest
 from ..caching import Caching
 from ..call import read_wish
@@ -20,9 +19,9 @@ from ..controls import MODES, read_controls
 from ..decisions import Decision
 from ..eligibility import Plan, plan
 from ..errors import InvalidRequest
+from ..partition_parts import parts_of
 
 _STORE_S = 2.0
-_DIGEST = 6  # bytes: enough to tell two apart, under the deployment's secret
 
 
 async def explain_request(
@@ -47,7 +46,7 @@ async def explain_request(
         "revision": version.revision,
         "mode": controls.mode,
         "eligibility": {"bypass": planned.bypass, "only_exact_because": planned.skip_semantic},
-        "partition": _partition(planned, secret) if planned.bypass is None else None,
+        "partition": _partition(planned, secret),
     }
     if planned.bypass is not None:
         return told | {"would": "BYPASS", "reason": planned.bypass}
@@ -118,26 +117,10 @@ def standing_told(standing: Standing) -> dict[str, Any]:
     }
 
 
-def _partition(planned: Plan, secret: bytes) -> dict[str, str]:
-    """Every part of what must match exactly, as a digest: two requests can be compared, neither can be read."""
-    members: dict[str, Json] = msgspec.json.decode(planned.material)
-    fields = members.pop("fields")
-    parts = {**members, **{f"fields.{name}": value for name, value in _items(fields)}}
-    for at, message in enumerate(_list(parts.pop("messages"))):
-        parts[f"messages.{at}"] = message
-    return {name: _digest(secret, value) for name, value in sorted(parts.items())}
-
-
-def _items(value: Json) -> list[tuple[str, Json]]:
-    return list(value.items()) if isinstance(value, dict) else []
-
-
-def _list(value: Json) -> list[Json]:
-    return value if isinstance(value, list) else []
-
-
-def _digest(secret: bytes, value: Json) -> str:
-    return hmac.digest(secret, b"explain\0" + canonical(value).encode(), "sha256")[:_DIGEST].hex()
+def _partition(planned: Plan, secret: bytes) -> dict[str, str] | None:
+    if planned.bypass is not None:
+        return None
+    return {name: digest.hex() for name, digest in parts_of(planned.material, secret=secret).items()}
 
 
 def _entry(found: Explanation) -> dict[str, Any] | None:

@@ -64,6 +64,7 @@ ROUTES: dict[tuple[str, str], str] = {
     ("DELETE", "/admin/backends/{name}"): "write",
     ("POST", "/admin/events"): "operate",
     ("GET", "/admin/cache/report"): "read",
+    ("GET", "/admin/cache/why-no-hits"): "read",
     ("POST", "/admin/cache/explain"): "read",
     ("PUT", "/admin/cache/modes/{tenant}/{namespace}"): "operate",
     ("GET", "/admin/export"): "transfer",

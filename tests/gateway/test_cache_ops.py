@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from gateway.cache_desk import CacheTold, ExplainPast, ExplainRequest, Report
+from gateway.cache_desk import CacheTold, ExplainPast, ExplainRequest, Report, WhyNoHits
 from gateway.control import CacheModeChanged
 from tests.cache.prepared import prepared_model
 from tests.running import RunningGateway, running_gateway
@@ -28,7 +28,11 @@ async def ask(gateway: RunningGateway, text: str, **more: Any) -> str:
 async def explained(
     gateway: RunningGateway, text: str, tenant: str = "acme", **fields: Any
 ) -> dict[str, Any]:
-    body: dict[str, Any] = {"model": "m1", "temperature": 0, "messages": [{"role": "user", "content": text}]} | fields
+    body: dict[str, Any] = {
+        "model": "m1",
+        "temperature": 0,
+        "messages": [{"role": "user", "content": text}],
+    } | fields
     told = await gateway.ask_cache(ExplainRequest(body, tenant))
     assert told.told is not None, told.problem
     return told.told
@@ -162,3 +166,18 @@ async def test_a_namespace_can_be_configured_otherwise() -> None:
             await ask(gateway, ASKED, headers=headers)
             assert (await gateway.chat(SAME, headers=headers)).headers["x-cache-reason"] == reason
             await gateway.idle()
+
+
+async def test_why_nothing_hits_is_told_by_what_always_differs() -> None:
+    async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
+        for day in range(5):
+            turns = [("system", f"Today is day {day}."), ("user", ASKED)]
+            await ask(gateway, ASKED, messages=[{"role": role, "content": text} for role, text in turns])
+        told = (await gateway.ask_cache(WhyNoHits("acme"))).told or {}
+        while told["requests"] < 5:
+            told = (await gateway.ask_cache(WhyNoHits("acme"))).told or {}
+        assert (told["hits"], told["partitions"], told["partitions_seen_once"]) == (0, 5, 1.0)
+        assert told["varying"] == [{"part": "messages.0", "values": 5, "requests": 5}]
+        assert "day" not in json.dumps(told)
+        other = (await gateway.ask_cache(WhyNoHits("umbrella"))).told or {}
+        assert other["requests"] == 0

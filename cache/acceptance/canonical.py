@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-_CODE = re.compile(r"[`{}<>=\\|]|//|^\s{2,}\S|\t", re.MULTILINE)
+_CODE = re.compile(r"[`{}<>=\\|]|//|\n[ \t]{2,}\S|\t")
 _FINAL = " \t\r\n.?!。？！…~～"
 _SPACES = re.compile(r"\s+")
 

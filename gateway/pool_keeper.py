@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 import structlog
+from redis.exceptions import RedisError
 
 from backends import Overlay, Pool, PoolState, StateError
 
@@ -212,7 +213,7 @@ class PoolKeeper:
     async def _read_overlays(self) -> None:
         try:
             self._overlays = await self._state.read()
-        except StateError as error:
+        except (StateError, RedisError) as error:
             self._refuse(str(error))
 
     async def _apply(self) -> list[int]:

@@ -88,7 +88,7 @@ async def test_with_many_workers_a_slow_store_and_clients_that_leave_nobody_gets
 ) -> None:
     async with running_valkey() as valkey, slowed(valkey.url) as url, ScriptedUpstream() as upstream:
         upstream.chunk_delay_s = 0.002
-        store = {"durable": url, "cache": url, "deadline_ms": 80}
+        store = {"durable": url, "cache": url, "deadline_ms": 200}
         async with deployed_pools(
             tmp_path, {"m1": [upstream.base_url]}, server={"workers": 4}, store=store
         ) as echogate:
@@ -127,10 +127,13 @@ async def slowed(url: str) -> AsyncIterator[str]:
     pumps: set[asyncio.Task[Any]] = set()
 
     async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        loop = asyncio.get_running_loop()
+        due = loop.time()
         with contextlib.suppress(OSError):
             while data := await reader.read(65536):
-                await asyncio.sleep(random.uniform(0, 0.05))
-                writer.write(data)
+                # Later, but never before what came before it.
+                due = max(due + 1e-6, loop.time() + random.uniform(0, 0.05))
+                loop.call_at(due, writer.write, data)
         writer.close()
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -14,6 +14,7 @@ Array = NDArray[np.floating]
 # to speak louder. Other features than the cosine must earn their weight.
 _PRIOR_MEAN = (1.0, 1.2)
 _PRIOR_PRECISION = (0.05, 0.5)
+_SUPPOSED = 0.5
 _MOST_STEPS = 25
 _SMALL_STEP = 1e-6
 # A cache that fills, and gathers aliases, is right more often at the same score: what was audited when it was empty
@@ -56,17 +57,22 @@ def learn(
     curvature there is the precision."""
     rows, is_right = rows[-most_audits:], is_right[-most_audits:]
     mean, precision = np.array(start.mean), np.array(start.precision)
-    signs = np.where(is_right, 1.0, -1.0)
+    # Half a right and half a wrong audit more, spread over all: without a single error the curvature would vanish, and
+    # a thousand clean audits would count for nothing.
+    share = _SUPPOSED / max(1, len(rows))
+    right, wrong = is_right + share, ~is_right + share
 
     def loss(weights: Array) -> float:
-        distance = weights - mean
-        return float(np.logaddexp(0, -signs * (rows @ weights)).sum() + distance @ precision @ distance / 2)
+        distance, scores = weights - mean, rows @ weights
+        missed = right * np.logaddexp(0, -scores) + wrong * np.logaddexp(0, scores)
+        return float(missed.sum() + distance @ precision @ distance / 2)
 
     weights, curvature = mean.copy(), precision
     for _ in range(_MOST_STEPS if len(rows) else 0):
         probable = chance(rows @ weights)
-        gradient = rows.T @ (is_right - probable) - precision @ (weights - mean)
-        curvature = (rows * (probable * (1 - probable))[:, None]).T @ rows + precision
+        gradient = rows.T @ (right * (1 - probable) - wrong * probable) - precision @ (weights - mean)
+        information = (right + wrong) * probable * (1 - probable)
+        curvature = (rows * information[:, None]).T @ rows + precision
         step = np.linalg.solve(curvature, gradient)
         # A whole step can overshoot where the logistic is flat; each half as long goes downhill sooner or later.
         while loss(weights + step) > loss(weights) and np.abs(step).max() > _SMALL_STEP:

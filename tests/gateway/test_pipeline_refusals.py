@@ -31,7 +31,7 @@ async def test_an_empty_answer_is_no_fault_and_not_stored(choices):
         (422, b'{"error":{"message":"bad top_k","type":"x","code":7}}', "application/json", 422),
         (400, b"no good", "text/plain", 400),
         (404, b'{"detail":"Not Found"}', "application/json", 404),
-        (401, b'{"error":"Unauthorized"}', "application/json", 401),
+        (401, b'{"error":"Unauthorized"}', "application/json", 502),
         (500, b"", "application/json", 500),
         (200, b"<html>hello</html>", "text/html", 502),
         (200, b"null", "application/json", 502),

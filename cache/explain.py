@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .acceptance import read
+from .acceptance.features import ALONE
 from .acceptance.vetoes import all_vetoes
 from .errors import EmbedderBusy, StoreUnavailable, UnfitText
 from .lookup import Lookup, Parts
@@ -62,14 +63,16 @@ async def _neighbours(
     except (UnfitText, EmbedderBusy, StoreUnavailable):
         return ()
     ruling, reading = parts.evidence.of(question.partition.namespace), read(question.text)
+    beside = ruling.around(embedded.neighbours)
+    beside += [ALONE] * (len(entries) - len(beside))
     return tuple(
         Neighbour(
             entry,
             cosine,
-            ruling.judge(reading, entry, cosine, question=question, question_id=question_id),
+            ruling.judge(reading, entry, cosine, question=question, question_id=question_id, beside=around),
             all_vetoes(reading, read(entry.question)),
             max(0.0, parts.wall() - entry.created_at_s),
         )
-        for (_, cosine), entry in zip(embedded.neighbours, entries, strict=True)
+        for (_, cosine), entry, around in zip(embedded.neighbours, entries, beside, strict=True)
         if entry is not None
     )

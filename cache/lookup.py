@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from msgspec.structs import replace
 
-from .acceptance import read
+from .acceptance import Around, read
+from .acceptance.features import ALONE
 from .embed import Embedded, EmbedQueue, NoEmbedder
 from .errors import EmbedderBusy, StoreUnavailable, UnfitText
 from .evidence import WITHHELD, Evidence, Ruling, nearest, row_in
@@ -35,6 +36,21 @@ class Parts:
     secret: bytes
     now: Callable[[], float]
     wall: Callable[[], float]
+
+
+class _Judged(NamedTuple):
+    entry: Entry
+    verdict: Verdict
+    beside: Around
+
+    @property
+    def is_fit(self) -> bool:
+        """By the rules; it may be withheld nonetheless."""
+        return self.verdict.is_accepted or self.verdict.reason in WITHHELD
+
+    def score(self) -> float:
+        """Where nothing is learned, the first that is fit is the only one."""
+        return self.verdict.features.get("score", 0.0)
 
 
 class Lookup:
@@ -113,7 +129,8 @@ class Lookup:
         if not embedded.neighbours:
             return self._miss("absent")
         started = self._parts.now()
-        self._ticket = replace(self._ticket, near=nearest(self._ticket.entry_id, embedded.neighbours))
+        beside = self._ruling.around(embedded.neighbours)
+        self._ticket = replace(self._ticket, near=nearest(self._ticket.entry_id, embedded.neighbours, beside))
         best = embedded.neighbours[0][1]
         minimum = self._ruling.minimum(self._question)
         near = [(entry_id, cosine) for entry_id, cosine in embedded.neighbours if cosine >= minimum]
@@ -130,42 +147,56 @@ class Lookup:
             self._step("accept", started, candidates=len(near), threshold=minimum)
             return Miss("store-down", tuple(self._steps), similarity=best)
 
-        verdicts = self._judge(near, entries)
+        judged = self._judge(near, entries, beside)
         self._step("accept", started, candidates=len(near), threshold=minimum)
-        for entry, verdict in verdicts:
-            if verdict.is_accepted and entry.question == self._question.text:
-                return self._hit("exact", entry, _EXACT)  # stored since this look-up asked the exact tier
-            if verdict.is_accepted:
-                if (row := row_in(verdict)) is not None:
-                    self._parts.evidence.note_traffic(self._question.partition.namespace, row)
-                return self._hit("semantic", entry, verdict.similarity, verdict)
-            if verdict.reason in WITHHELD:
-                would_be = Near(entry.entry_id, verdict.similarity, would_serve=True)
-                self._ticket = replace(self._ticket, near=would_be)
-                return self._miss(verdict.reason, verdict.similarity, verdict)
-        if not verdicts:
+        if not judged:
             return self._miss("absent", best)
-        return self._miss(verdicts[0][1].reason, best, verdicts[0][1])
+        chosen = max((each for each in judged if each.is_fit), key=_Judged.score, default=judged[0])
+        return self._outcome(chosen, best)
+
+    def _outcome(self, chosen: _Judged, best: float) -> Hit | Miss:
+        entry, verdict = chosen.entry, chosen.verdict
+        if verdict.is_accepted and entry.question == self._question.text:
+            return self._hit("exact", entry, _EXACT)  # stored since this look-up asked the exact tier
+        if verdict.is_accepted:
+            if (row := row_in(verdict)) is not None:
+                self._parts.evidence.note_traffic(self._question.partition.namespace, row)
+            return self._hit("semantic", entry, verdict.similarity, verdict)
+        if chosen.is_fit:
+            beside = chosen.beside
+            would_be = Near(entry.entry_id, verdict.similarity, True, beside.support, beside.rival)
+            self._ticket = replace(self._ticket, near=would_be)
+            return self._miss(verdict.reason, verdict.similarity, verdict)
+        return self._miss(verdict.reason, best, verdict)
 
     def _judge(
-        self, near: list[tuple[int, float]], entries: list[Entry | None]
-    ) -> list[tuple[Entry, Verdict]]:
-        """Best first, up to the first one that the rules accept."""
-        verdicts: list[tuple[Entry, Verdict]] = []
+        self, near: list[tuple[int, float]], entries: list[Entry | None], beside: list[Around]
+    ) -> list[_Judged]:
+        """Nearest first, until none that is left can be better than one that the rules accept."""
+        judged: list[_Judged] = []
         reading = read(self._question.text)
-        for (entry_id, cosine), entry in zip(near, entries, strict=True):
+        best: Verdict | None = None
+        for at, ((entry_id, cosine), entry) in enumerate(zip(near, entries, strict=True)):
             if entry is None:
                 self._parts.spaces.remove(self._space, entry_id)  # the store has let it go: so does the index
                 continue
+            around = beside[at] if at < len(beside) else ALONE
+            if best is not None and not self._ruling.can_beat(best, cosine, around):
+                break
             verdict = self._ruling.judge(
-                reading, entry, cosine, question=self._question, question_id=self._ticket.entry_id
+                reading,
+                entry,
+                cosine,
+                question=self._question,
+                question_id=self._ticket.entry_id,
+                beside=around,
             )
             if verdict.is_accepted and not self._is_young_enough(entry):
                 verdict = replace(verdict, is_accepted=False, reason="too-old")
-            verdicts.append((entry, verdict))
-            if verdict.is_accepted or verdict.reason in WITHHELD:
-                break
-        return verdicts
+            judged.append(_Judged(entry, verdict, around))
+            if judged[-1].is_fit and (best is None or judged[-1].score() > best.features["score"]):
+                best = verdict
+        return judged
 
     def _why_not(self, entry: Entry) -> str | None:
         """Why this answer to the very question is not served."""
@@ -193,9 +224,7 @@ class Lookup:
     ) -> Hit:
         return Hit(tier, entry, similarity, self._age_s(entry), tuple(self._steps), verdict)
 
-    def _miss(
-        self, reason: str, similarity: float | None = None, verdict: Verdict | None = None
-    ) -> Miss:
+    def _miss(self, reason: str, similarity: float | None = None, verdict: Verdict | None = None) -> Miss:
         return Miss(reason, tuple(self._steps), self._ticket, similarity, verdict)
 
     def _failed(self, started: float, reason: str, **facts: str) -> Miss:

@@ -99,11 +99,16 @@ class Step(Value, frozen=True):
 
 
 class Near(Value, frozen=True):
-    """The nearest stored question of a miss. `would_serve`: it was accepted, and only withheld (see `Ruling`)."""
+    """The nearest stored question of a miss. `would_serve`: it was accepted, and only withheld (see `Ruling`).
+
+    `support` and `rival` are what else was near it (see `acceptance.Around`).
+    """
 
     entry_id: int
     similarity: float
     would_serve: bool = False
+    support: int = 0
+    rival: float = 0.5
 
 
 class Ticket(Value, frozen=True):

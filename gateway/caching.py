@@ -47,6 +47,8 @@ _CATCH_UP_S = 10.0
 # A blocking read of the change streams is silent for as long as nothing changes.
 _READER_SILENCE_S = 30.0
 _AFTER_FAULT_S = 1.0
+# How often a namespace is judged anew at most: it takes milliseconds of a thread, and a ledger of up to a megabyte.
+_SETTLE_EVERY_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,7 @@ async def _open_audits(
 ) -> Audits:
     wanted = settings.cache.audits
     judge: Judge = AgreementJudge(embed) if wanted.judge == "agreement" else ModelJudge(asker, wanted.judge)
-    books = Books(store, secret=runtime.secret, rules=policies.rules)
+    books = Books(store, secret=runtime.secret, rules=policies.rules, settle_every_s=_SETTLE_EVERY_S)
     sampling = Sampling(wanted.shadow_share, wanted.per_minute)
     audits = Audits(books, entries, judge, sampling=sampling, rng=_dice())
     try:

@@ -157,7 +157,13 @@ class ServedAudits:
             call, question, hit = await self._waiting.get()
             reading = await self._asker.ask(call.version, partial(_unhurried, call))
             if reading is not None and reading.reason is None:
-                self._audits.note_served(question, hit, reading.text, draw=self._share)
+                self._audits.note_served(
+                    question,
+                    hit,
+                    reading.text,
+                    question_id=self._cache.entry_id(question),
+                    draw=self._share,
+                )
                 await self._keep(question, reading)
 
     async def _keep(self, question: Question, reading: Reading) -> None:

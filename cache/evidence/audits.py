@@ -10,16 +10,17 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal
 
-from ..acceptance import read
+from ..acceptance import Around, first_veto, read
+from ..acceptance.features import ALONE
 from ..errors import StoreUnavailable
 from ..interfaces import EntryStore, Exchange, Judge
 from ..model import Answer, Entry, Hit, Near, Question, Ticket, Value
 from .books import Books
-from .events import Audit, Raised, Reported, Row
-from .ruling import NEAR, Ruling
+from .events import Aliased, Audit, Raised, Reported, Row
+from .ruling import Ruling
 from .standing import Rules
 
 _WAITING = 256
@@ -50,6 +51,7 @@ class _Work(Value, frozen=True):
     question: Question
     fresh: str
     near: Near
+    question_id: int
     source: Literal["shadow", "served"]
     draw: float
     stored: Entry | None = None
@@ -101,12 +103,14 @@ class Audits:
         self._put(ticket.question)
         if ticket.near is not None and self._rng.random() < self._sampling.shadow_share:
             draw = self._sampling.shadow_share
-            self._put(_Work(ticket.question, answer.text, ticket.near, "shadow", draw))
+            self._put(_Work(ticket.question, answer.text, ticket.near, ticket.entry_id, "shadow", draw))
 
-    def note_served(self, question: Question, hit: Hit, fresh: str, *, draw: float) -> None:
+    def note_served(self, question: Question, hit: Hit, fresh: str, *, question_id: int, draw: float) -> None:
         """A semantic hit was drawn with this probability, and a backend asked the same."""
-        near = Near(hit.entry.entry_id, hit.similarity, would_serve=True)
-        self._put(_Work(question, fresh, near, "served", draw, hit.entry))
+        known = hit.verdict.features if hit.verdict is not None else {}
+        support, rival = int(known.get("support", ALONE.support)), known.get("rival", ALONE.rival)
+        near = Near(hit.entry.entry_id, hit.similarity, True, support, rival)
+        self._put(_Work(question, fresh, near, question_id, "served", draw, hit.entry))
 
     async def run(self) -> None:
         while True:
@@ -142,11 +146,12 @@ class Audits:
 
     def _note(self, work: _Work, stored: Entry, is_right: bool) -> None:
         namespace, near = work.question.partition.namespace, work.near
-        row = self.books.of(namespace).row(read(work.question.text), stored.question, near.similarity)
-        self.books.note(
-            namespace,
-            Audit(
-                row=row,
+        ruling = self.books.of(namespace)
+        new, old = read(work.question.text), read(stored.question)
+        # What a veto refuses is never scored, so nothing is learned from it.
+        if ruling.rules.policy == "fixed" or first_veto(new, old) is None:
+            audit = Audit(
+                row=ruling.row(new, old, near.similarity, Around(near.support, near.rival)),
                 is_right=is_right,
                 source=work.source,
                 draw=work.draw,
@@ -154,9 +159,13 @@ class Audits:
                 similarity=near.similarity,
                 judge=self._judge.name,
                 at_s=self._wall(),
-            ),
-        )
-        if near.would_serve and not is_right:
+            )
+            self.books.note(namespace, audit)
+        if is_right:
+            self.books.note(namespace, Aliased(work.question_id, stored.entry_id))
+            return
+        self.books.note(namespace, Aliased(stored.entry_id, stored.entry_id))
+        if near.would_serve:
             self.books.note(namespace, Raised(stored.entry_id, near.similarity, self._wall()))
 
     async def _fetch(self, work: _Work) -> Entry | None:
@@ -218,9 +227,11 @@ class Unaudited:
 Evidence = Audits | Unaudited
 
 
-def nearest(question_id: int, neighbours: list[tuple[int, float]]) -> Near | None:
-    """The neighbour that a miss is worth comparing with."""
-    for entry_id, cosine in neighbours:
+def nearest(
+    question_id: int, neighbours: Sequence[tuple[int, float]], beside: Sequence[Around]
+) -> Near | None:
+    """The neighbour that a miss is worth comparing with; `beside` is what else is near those that are near enough."""
+    for (entry_id, cosine), around in zip(neighbours, beside, strict=False):
         if entry_id != question_id:
-            return Near(entry_id, cosine) if cosine >= NEAR else None
+            return Near(entry_id, cosine, support=around.support, rival=around.rival)
     return None

@@ -250,7 +250,7 @@ class Books:
         found = ledger.published(data)
         if found is not None:
             ruling = page.ruling
-            ruling.standing, ruling.raised = found.standing, found.raised
+            ruling.standing, ruling.raised, ruling.aliases = found.standing, found.raised, found.aliases
             ruling.words = WordStatistics(self._secret, texts=found.texts, counts=found.words)
 
     async def _read_blocked(self) -> bool:

@@ -38,6 +38,14 @@ class Raised(msgspec.Struct, frozen=True, array_like=True, tag="r"):
     at_s: float
 
 
+class Aliased(msgspec.Struct, frozen=True, array_like=True, tag="l"):
+    """Two questions were found to have the same answer: the entry of one belongs to the other's. With its own number
+    as the root's: that was found wrong, and it stands for itself again."""
+
+    entry_id: int
+    root_id: int
+
+
 class Reported(msgspec.Struct, frozen=True, array_like=True, tag="w"):
     """A caller said that an answer was wrong. `key` stands for the caller's key."""
 
@@ -58,7 +66,7 @@ class Words(msgspec.Struct, frozen=True, array_like=True, tag="d"):
     counts: dict[bytes, int]
 
 
-Event = Audit | Raised | Reported | Traffic | Words
+Event = Audit | Raised | Aliased | Reported | Traffic | Words
 
 
 class _Batch(msgspec.Struct, frozen=True, array_like=True):

@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 
 from ..model import Value
-from .events import Audit, Event, Raised, Reported, Row, Traffic, Words
+from .events import Aliased, Audit, Event, Raised, Reported, Row, Traffic, Words
 from .learning import Weights
 
 _FORMAT = 1
@@ -20,6 +20,8 @@ _AUDITS = 6_000
 _TRAFFIC = 2_000
 _WORDS = 8_192
 _RAISED = 4_096
+_ALIASES = 8_192
+_ALIASES_OF_ONE = 32
 _REPORTERS = 256
 
 State = Literal["learning", "on", "tripped"]
@@ -64,6 +66,7 @@ class Ledger(msgspec.Struct):
     texts: int = 0
     words: dict[bytes, int] = {}
     raised: dict[int, tuple[float, float]] = {}
+    aliases: dict[int, int] = {}
     reporters: dict[bytes, float] = {}
     reported_wrong: int = 0
     standing: Standing = Standing()
@@ -83,10 +86,21 @@ class Ledger(msgspec.Struct):
                     # Put last, so that the entry that offended longest ago is the first to be forgotten.
                     before, _ = self.raised.pop(entry_id, (similarity, at_s))
                     self.raised[entry_id] = max(before, similarity), at_s
+                case Aliased(entry_id, root_id):
+                    self._alias(entry_id, root_id)
                 case Reported(key, at_s):
                     self.reported_wrong += 1
                     self.reporters[key] = at_s
         self._make_room()
+
+    def _alias(self, entry_id: int, root_id: int) -> None:
+        """One deep: what others belong to belongs to nobody."""
+        self.aliases.pop(entry_id, None)
+        root = self.aliases.get(root_id, root_id)
+        of_root = sum(each == root for each in self.aliases.values())
+        is_root = any(each == entry_id for each in self.aliases.values())
+        if root != entry_id and not is_root and of_root < _ALIASES_OF_ONE:
+            self.aliases[entry_id] = root
 
     def _make_room(self) -> None:
         del self.audits[:-_AUDITS]
@@ -96,6 +110,8 @@ class Ledger(msgspec.Struct):
             self.words = dict(kept)
         while len(self.raised) > _RAISED:
             del self.raised[next(iter(self.raised))]
+        while len(self.aliases) > _ALIASES:
+            del self.aliases[next(iter(self.aliases))]
         while len(self.reporters) > _REPORTERS:
             del self.reporters[next(iter(self.reporters))]
 
@@ -107,6 +123,7 @@ class Published(msgspec.Struct, frozen=True):
     texts: int
     words: dict[bytes, int]
     raised: dict[int, tuple[float, float]]
+    aliases: dict[int, int]
 
 
 class _Kept(msgspec.Struct, frozen=True, array_like=True):
@@ -138,7 +155,7 @@ def decode(data: bytes | None) -> Ledger:
 
 
 def publish(ledger: Ledger) -> bytes:
-    published = Published(ledger.standing, ledger.texts, ledger.words, ledger.raised)
+    published = Published(ledger.standing, ledger.texts, ledger.words, ledger.raised, ledger.aliases)
     return _encoder.encode(_Sent(_FORMAT, published))
 
 

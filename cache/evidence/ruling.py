@@ -6,13 +6,12 @@ trip) is told apart from what they refuse: those are would-be hits, and audits o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from ..acceptance import Policy, Reading, first_veto, read
-from ..acceptance.features import features
-from ..acceptance.words import WordStatistics
+from ..acceptance import Around, Policy, Reading, WordStatistics, around, features, first_veto, read
+from ..acceptance.features import ALONE, by_name, most
 from ..model import Entry, Question, Verdict
 from .blocked import Blocked
 from .events import Row
@@ -21,7 +20,7 @@ from .ledger import UNAUDITED, Standing
 from .standing import Rules
 
 # Below it two questions are hardly ever the same: not worth fetching, scoring or auditing.
-NEAR = 0.75
+NEAR = 0.70
 _NO_MINIMUM = -1.0
 WITHHELD = frozenset({"shadow", "learning", "tripped"})
 
@@ -35,6 +34,7 @@ class Ruling:
         self.standing = Standing() if rules.policy == "learned" else UNAUDITED
         self.words = WordStatistics(secret)
         self.raised: Mapping[int, tuple[float, float]] = {}  # by entry: the similarity, and when it was wrong
+        self.aliases: Mapping[int, int] = {}  # by entry: whose answer it was found to share
         self._policy = Policy("fixed" if rules.policy == "fixed" else "guarded", rules.threshold)
 
     def __repr__(self) -> str:
@@ -48,10 +48,31 @@ class Ruling:
         asked = _NO_MINIMUM if question.min_similarity is None else question.min_similarity
         return max(NEAR, asked)
 
+    def around(self, neighbours: Sequence[tuple[int, float]]) -> list[Around]:
+        """What else is near, for each neighbour (id, cosine), best first, that is near enough to matter."""
+        near = [(entry_id, cosine) for entry_id, cosine in neighbours if cosine >= NEAR]
+        answers = [self.aliases.get(entry_id, entry_id) for entry_id, _ in near]
+        cosines = [cosine for _, cosine in near]
+        return [around(at, answers=answers, cosines=cosines) for at in range(len(near))]
+
+    def can_beat(self, verdict: Verdict, cosine: float, beside: Around) -> bool:
+        """Whether a neighbour of this cosine could be a better answer than one that the rules accept."""
+        learned = self._learned
+        if learned is None:
+            return False
+        return score(most(cosine, beside).row(), learned[0].mean) > verdict.features["score"]
+
     def judge(
-        self, new: Reading, stored: Entry, cosine: float, *, question: Question, question_id: int
+        self,
+        new: Reading,
+        stored: Entry,
+        cosine: float,
+        *,
+        question: Question,
+        question_id: int,
+        beside: Around = ALONE,
     ) -> Verdict:
-        verdict = self._by_policy(new, stored.question, cosine, question)
+        verdict = self._by_policy(new, stored.question, cosine, question, beside)
         if not verdict.is_accepted:
             return verdict
         if self.blocked.is_pair(question_id, stored.entry_id):
@@ -66,9 +87,9 @@ class Ruling:
             return replace(verdict, is_accepted=False, reason="learning")
         return verdict
 
-    def row(self, new: Reading, stored_text: str, cosine: float) -> Row:
+    def row(self, new: Reading, stored: Reading, cosine: float, beside: Around) -> Row:
         """What the pair is scored by."""
-        return row_of(cosine, features(new, read(stored_text), cosine, self.words).shared)
+        return features(new, stored, cosine, self.words, beside).row()
 
     def _is_raised(self, stored: Entry, cosine: float) -> bool:
         offence = self.raised.get(stored.entry_id)
@@ -81,7 +102,9 @@ class Ruling:
             return None
         return standing.weights, standing.least_score
 
-    def _by_policy(self, new: Reading, stored_text: str, cosine: float, question: Question) -> Verdict:
+    def _by_policy(
+        self, new: Reading, stored_text: str, cosine: float, question: Question, beside: Around
+    ) -> Verdict:
         learned = self._learned
         if learned is None:
             return self._policy.judge(new, stored_text, cosine, min_similarity=question.min_similarity)
@@ -89,12 +112,12 @@ class Ruling:
         minimum = self.minimum(question)
         if not cosine >= minimum:
             return Verdict(False, "below-threshold", cosine, minimum, {"cosine": cosine})
-        if score(row_of(cosine, 1.0), weights.mean) < least:  # whatever words they share
+        if score(most(cosine, beside).row(), weights.mean) < least:  # whatever words they share
             return Verdict(False, "below-score", cosine, minimum, {"cosine": cosine, "least_score": least})
         stored = read(stored_text)
-        shared = features(new, stored, cosine, self.words).shared
-        value = score(row_of(cosine, shared), weights.mean)
-        facts = {"cosine": cosine, "shared": shared, "score": value, "least_score": least}
+        found = features(new, stored, cosine, self.words, beside)
+        value = score(found.row(), weights.mean)
+        facts = {**found.by_name(), "score": value, "least_score": least}
         if value < least:
             return Verdict(False, "below-score", cosine, minimum, facts)
         if veto := first_veto(new, stored):
@@ -102,15 +125,6 @@ class Ruling:
         return Verdict(True, "accepted", cosine, minimum, facts)
 
 
-def row_of(cosine: float, shared: float) -> Row:
-    """A constant, the cosine, and the rarity of the rarest word that both have: in steps of a size that matters.
-
-    These two carry a learned score; what else was measured did not earn its weight.
-    """
-    return (1.0, (cosine - 0.90) / 0.05, (shared - 0.6) / 0.2)
-
-
 def row_in(verdict: Verdict) -> Row | None:
     """What the pair was scored by; None where it was not."""
-    shared = verdict.features.get("shared")
-    return None if shared is None else row_of(verdict.similarity, shared)
+    return by_name(verdict.features).row() if "shared" in verdict.features else None

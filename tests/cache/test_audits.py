@@ -11,7 +11,7 @@ import pytest
 
 from cache import Answer, Audits, Books, EmbedQueue, Exchange, Hit, NoEmbedder, Rules, Sampling, Ticket
 from cache.evidence import AgreementJudge
-from cache.evidence.events import Audit, Event, Raised
+from cache.evidence.events import Aliased, Audit, Event, Raised
 from cache.model import Near
 from cache.testing import HashEmbedder, MemoryEntries
 from tests.cache.parts import SECRET, asked, entry_for, soon, ticket_for
@@ -86,7 +86,8 @@ async def test_a_miss_near_a_stored_question_is_judged_by_its_fresh_answer() -> 
         audits.note_stored(ticket, Answer("Follow the link.", b"{}"))
         await eventually(lambda: audits.counts.judged == 1)
     assert judge.asked == [Exchange(NEW, "Follow the link.", STORED, "Use the link.")]
-    (found,) = books.events
+    found, alias = books.events
+    assert alias == Aliased(1, ticket.near.entry_id if ticket.near else 0)
     assert isinstance(found, Audit)
     assert (found.is_right, found.source, found.draw, found.would_serve, found.judge) == (
         True, "shadow", 1.0, False, "test",
@@ -97,9 +98,10 @@ async def test_a_hit_that_was_drawn_is_judged_and_a_wrong_one_raises_its_entry()
     async with auditing(Judging(lambda _: False)) as (audits, books, ticket):
         entry = entry_for(asked(STORED), at_s=1e9)
         hit = Hit("semantic", entry, 0.97, 1.0, ())
-        audits.note_served(ticket.question, hit, "Something else.", draw=0.02)
+        audits.note_served(ticket.question, hit, "Something else.", question_id=1, draw=0.02)
         await eventually(lambda: audits.counts.judged == 1)
-    found, raised = books.events
+    found, alone, raised = books.events
+    assert alone == Aliased(entry.entry_id, entry.entry_id)
     assert isinstance(found, Audit)
     assert (found.source, found.draw, found.is_right, found.would_serve) == ("served", 0.02, False, True)
     assert raised == Raised(entry.entry_id, 0.97, 5.0)
@@ -124,7 +126,7 @@ async def test_a_judge_that_fails_finds_nothing_and_audits_go_on() -> None:
             audits.note_stored(ticket, Answer("a", b""))
         await eventually(lambda: audits.counts.judged == 1)
         assert audits.counts.unjudged == 1
-        assert len(books.events) == 1
+        assert [type(event) for event in books.events] == [Audit, Aliased]
 
 
 async def test_a_full_queue_drops_audits_and_says_how_many() -> None:
@@ -152,8 +154,9 @@ async def test_only_a_share_of_misses_is_drawn_and_the_share_is_noted() -> None:
             audits.note_stored(ticket, Answer("a", b""))
             await asyncio.sleep(0)  # so that none is dropped
         await eventually(lambda: not audits.waiting)
-    assert 30 <= len(books.events) <= 90
-    assert {event.draw for event in books.events if isinstance(event, Audit)} == {0.3}
+    found = [event.draw for event in books.events if isinstance(event, Audit)]
+    assert 30 <= len(found) <= 90
+    assert set(found) == {0.3}
 
 
 async def test_a_miss_without_a_neighbour_or_matched_exactly_only_is_not_audited() -> None:
@@ -196,3 +199,11 @@ async def test_answers_agree_by_what_they_say(
 async def test_answers_that_cannot_be_read_are_not_judged(agreement: AgreementJudge) -> None:
     assert await agreement.agrees(answers("word " * 300, "other " * 300)) is None
     assert await AgreementJudge(NoEmbedder()).agrees(answers("one thing", "another thing")) is None
+
+
+async def test_a_pair_that_a_veto_refuses_is_not_learned_from() -> None:
+    async with auditing(Judging(lambda _: False)) as (audits, books, ticket):
+        vetoed = asked("how do i not reset my password")
+        audits.note_stored(Ticket(vetoed, 1, None, near=ticket.near), Answer("a", b""))
+        await eventually(lambda: audits.counts.judged == 1)
+    assert [type(event) for event in books.events] == [Aliased]

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from cache import Books, Rules
+from cache.acceptance import Features
 from cache.evidence.events import Audit, Raised
-from cache.evidence.ruling import row_of
 from gateway.store import StoreClient
 from tests.cache.parts import SECRET, connected, real_store
 from tests.valkey import Valkey
@@ -23,7 +23,7 @@ def books(store: StoreClient, *, settle_every_s: float = 0.001) -> Books:
 
 
 def audit(*, is_right: bool = True) -> Audit:
-    return Audit(row_of(0.96, 0.8), is_right, "served", 0.02, True, 0.96, "agreement", 1.0)
+    return Audit(Features(0.96, 0.8).row(), is_right, "served", 0.02, True, 0.96, "agreement", 1.0)
 
 
 @pytest.fixture

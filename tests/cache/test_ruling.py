@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from cache import Question, Rules, Verdict
-from cache.acceptance import read
+from cache.acceptance import ALONE, read
 from cache.evidence import WITHHELD, Ruling
 from cache.evidence.learning import Weights
 from cache.evidence.ledger import Standing
@@ -14,7 +14,7 @@ from tests.cache.parts import asked, entry_for
 
 NEW, STORED = "How do I reset my password?", "How can I reset my password?"
 ENTRY = entry_for(asked(STORED), at_s=100.0)
-WEIGHTS = Weights((2.0, 1.0, 0.0), ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)))
+WEIGHTS = Weights((2.0, 1.0, 0.0, 0.0, 0.0, 0.0), ())
 
 
 def judged(ruling: Ruling, cosine: float = 0.97, *, question: Question | None = None) -> Verdict:
@@ -66,7 +66,7 @@ def test_an_entry_that_was_wrong_is_served_above_that_only_until_its_answer_is_n
 def test_a_learned_score_serves_down_to_its_least() -> None:
     assert judged(learned(), 0.86).is_accepted
     assert judged(learned(), 0.84).reason == "below-score"
-    assert judged(learned(), 0.74).reason == "below-threshold"
+    assert judged(learned(), 0.69).reason == "below-threshold"
 
 
 def test_a_learned_score_has_vetoes_too() -> None:
@@ -88,4 +88,20 @@ def test_while_it_learns_it_serves_what_guarded_would_or_nothing_if_strict() -> 
 
 def test_a_verdict_says_what_it_went_by() -> None:
     verdict = judged(learned(), 0.97)
-    assert set(verdict.features) == {"cosine", "shared", "score", "least_score"}
+    assert {"cosine", "shared", "unmatched", "score", "least_score"} <= verdict.features.keys()
+
+
+def test_what_is_around_a_neighbour_goes_by_whose_answer_each_belongs_to() -> None:
+    ruling = Ruling(Rules("learned"))
+    ruling.aliases = {2: 1}
+    first, second, third = ruling.around([(1, 0.95), (2, 0.93), (3, 0.90), (4, 0.60)])
+    assert (first.support, second.support, third.support) == (1, 1, 0)
+    assert (first.rival, third.rival) == (0.90, 0.95)
+
+
+def test_a_farther_neighbour_is_looked_at_only_if_it_could_be_better() -> None:
+    ruling = learned()
+    verdict = judged(ruling, 0.95)
+    assert ruling.can_beat(verdict, 0.96, ALONE)
+    assert not ruling.can_beat(verdict, 0.94, ALONE)
+    assert not Ruling(Rules()).can_beat(judged(Ruling(Rules())), 0.99, ALONE)

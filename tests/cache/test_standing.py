@@ -7,11 +7,11 @@ import random
 import pytest
 from msgspec.structs import replace
 
-from cache.evidence.events import Audit, Event, Raised, Reported, Traffic, Words, decode, encode
+from cache.acceptance import Features
+from cache.evidence.events import Aliased, Audit, Event, Raised, Reported, Traffic, Words, decode, encode
 from cache.evidence.ledger import Ledger, Standing, publish, published, wilson
 from cache.evidence.ledger import decode as decode_ledger
 from cache.evidence.ledger import encode as encode_ledger
-from cache.evidence.ruling import row_of
 from cache.evidence.standing import Rules, assess, enough
 
 GUARDED = Rules("guarded", budget=0.1)
@@ -21,7 +21,7 @@ LEARNED = Rules("learned", budget=0.1, is_strict=True)
 def audit(
     *, is_right: bool = True, cosine: float = 0.96, at_s: float = 1.0, would_serve: bool = True
 ) -> Audit:
-    row = row_of(cosine, 0.8)
+    row = Features(cosine, 0.8).row()
     return Audit(row, is_right, "served", 0.02, would_serve, cosine, "agreement", at_s)
 
 
@@ -130,7 +130,9 @@ def test_a_learned_score_needs_evidence_and_then_serves_down_to_where_the_budget
 
     def score(cosine: float) -> float:
         assert found.weights is not None
-        return sum(one * other for one, other in zip(row_of(cosine, 0.8), found.weights.mean, strict=True))
+        return sum(
+            one * other for one, other in zip(Features(cosine, 0.8).row(), found.weights.mean, strict=True)
+        )
 
     assert score(0.80) < found.least_score < score(0.97)
 
@@ -198,3 +200,19 @@ def test_the_version_counts_up() -> None:
     ledger = Ledger()
     assert [stand(ledger).version for _ in range(3)] == [1, 2, 3]
     assert replace(ledger.standing, version=0) == replace(stand(ledger), version=0)
+
+
+def test_aliases_are_one_deep_and_at_most_so_many_of_one() -> None:
+    ledger = Ledger()
+    ledger.add([Aliased(2, 1), Aliased(3, 2)])
+    assert ledger.aliases == {2: 1, 3: 1}
+    ledger.add([Aliased(1, 9)])  # others belong to it
+    assert ledger.aliases == {2: 1, 3: 1}
+    ledger.add([Aliased(number, 1) for number in range(100, 200)])
+    assert len(ledger.aliases) == 32
+
+
+def test_an_alias_that_was_wrong_stands_for_itself_again() -> None:
+    ledger = Ledger()
+    ledger.add([Aliased(2, 1), Aliased(2, 2)])
+    assert ledger.aliases == {}

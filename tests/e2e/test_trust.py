@@ -9,6 +9,8 @@ import itertools
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 
+import pytest
+
 from cache import Standing
 from tests.cache.prepared import prepared_model
 from tests.running import RunningGateway, running_gateway
@@ -100,16 +102,29 @@ def audits_learned_from(gateway: RunningGateway) -> int:
     return 0 if weights is None else weights.audits
 
 
+async def teach(gateway: RunningGateway, first: int, last: int) -> list[str]:
+    """Ask, and let what came of each wording be judged before the next, as in the course of a day."""
+    outcomes = []
+    for number in range(first, last):
+        version = standing(gateway).version
+        outcomes += await ask_all(gateway, wordings(number, number + 1))
+        await until(lambda before=version: standing(gateway).version > before)  # type: ignore[misc]  # its default
+    return outcomes
+
+
 async def until(condition: Callable[[], bool]) -> None:
     await eventually(condition, within_s=20)
 
 
-async def test_a_learned_namespace_learns_serves_trips_on_wrong_answers_and_comes_back() -> None:
+async def test_a_learned_namespace_learns_serves_trips_on_wrong_answers_and_comes_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("gateway.caching._SETTLE_EVERY_S", 0.05)
     async with trusting(policy="learned", strict=True) as (gateway, upstream):
         # learning: nothing similar is served, every miss near another question is judged
         assert set(await ask_all(gateway, wordings(0, 2))) == {"MISS"}
         assert standing(gateway).state == "learning"
-        await ask_all(gateway, wordings(2, 8))
+        await teach(gateway, 2, 8)
         await until(lambda: standing(gateway).state == "on" and audits_learned_from(gateway) >= 60)
 
         # on: similar questions are answered from the cache
@@ -121,12 +136,14 @@ async def test_a_learned_namespace_learns_serves_trips_on_wrong_answers_and_come
         await ask_all(gateway, wordings(10, 12))
         await until(lambda: standing(gateway).state == "tripped")
         assert standing(gateway).reason == "over-budget"
-        assert set(await ask_all(gateway, (f"{question} Please." for question in wordings(10, 12)))) == {"MISS"}
+        assert set(await ask_all(gateway, (f"{question} Please." for question in wordings(10, 12)))) == {
+            "MISS"
+        }
 
         # the wrong answers are purged, and clean audits lead back
         upstream.is_shifted = False
         await gateway.plane.cache.flush(NAMESPACE)
-        await ask_all(gateway, wordings(0, 8))
+        await teach(gateway, 0, 8)
         await until(lambda: standing(gateway).state == "on")
         outcomes = await ask_all(gateway, wordings(8, 10))
         assert outcomes.count("HIT-SEMANTIC") >= 5

@@ -87,7 +87,7 @@ async def test_a_paraphrase_is_answered_by_meaning(shop: Shop, stored: str, new:
         ("Did Ana pay Bo?", "Did Bo pay Ana?", "veto-order"),
         ("translate nl to de", "translate de to nl", "veto-order"),
         ("Is a lion stronger than a tiger?", "Is a tiger stronger than a lion?", "veto-order"),
-        ("Say it in English and in French", "Say it in French and in English", "veto-contrast"),
+        ("Say it in English and in French", "Say it in French and in English", "veto-language"),
         ("Which foods contain sugar?", "Which foods do not contain sugar?", "below-threshold"),
         ("What is the capital of France?", "What is the capital of Spain?", "below-threshold"),
     ],

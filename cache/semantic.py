@@ -68,6 +68,10 @@ class SemanticCache:
     def answer_id(self, answer: Answer) -> int:
         return identity.answer_id(self._secret, answer.text)
 
+    @property
+    def evidence(self) -> Evidence:
+        return self._parts.evidence
+
     def standing(self, namespace: str) -> Standing:
         """How far similar questions are answered there now."""
         return self._parts.evidence.of(namespace).standing

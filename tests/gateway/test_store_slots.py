@@ -57,7 +57,7 @@ def test_key_that_decides(command: Command, key: Argument | None) -> None:
 
 
 def test_command_of_unknown_form_is_an_error_that_says_what_to_do() -> None:
-    with pytest.raises(ValueError, match=r"'SORT'.*store_slots"):
+    with pytest.raises(ValueError, match=r"'SORT'.*slots"):
         key_of(("SORT", "k"))
 
 

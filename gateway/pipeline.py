@@ -4,7 +4,7 @@
     a miss takes a seat in a flight to the least-loaded backend, is served as bytes arrive, and is stored
 
 The pipeline decides nothing by itself: each step is one call into a leaf or a pure function. What happened is
-noted on the request's timeline (notes.py); telemetry.py makes spans, metrics and the log line of it afterwards.
+noted on the request's timeline (notes.py); spans, metrics and the log line are made of it afterwards.
 """
 
 from __future__ import annotations

@@ -126,15 +126,11 @@ def trace_curve(path: Path, embedder: Embedder, *, tell: Callable[[str], None]) 
 
 
 def _recommended(points: Sequence[Point], budget: float) -> float | None:
-    """The least threshold at which, and above which, even the upper end of the interval holds the budget."""
-    least = None
-    for point in sorted(
-        (point for point in points if point.policy == "guarded"), key=lambda point: -point.threshold
-    ):
-        if point.hits and point.f_high > budget:
-            break
-        least = point.threshold if point.hits else least
-    return least
+    """The least threshold at which even the upper end of the interval holds the budget."""
+    holding = [
+        point for point in points if point.policy == "guarded" and point.hits and point.f_high <= budget
+    ]
+    return min((point.threshold for point in holding), default=None)
 
 
 def _point(rules: Rules, outcome: Outcome, stream: Stream) -> Point:

@@ -82,6 +82,7 @@ def report(
         "BUDGET",
         "AUDITS",
         "JUDGE",
+        "HITS",
         "REPORTED",
     )
     show(found, as_json, heading, _row)
@@ -124,12 +125,12 @@ def _explain_misses(tenant: str | None, key_id: str | None, config: Path | None,
 
 
 def _row(each: dict[str, Any]) -> tuple[str, ...]:
-    f = each["f"]
+    f, sample = each["f"], each["sample"]
     share = "-" if f["share"] is None else f"{f['share']:.1%} ({f['low']:.1%} to {f['high']:.1%})"
     return (
         each["tenant"], each["namespace"], each["model"], each["mode"], each["policy"],
         f"{each['state']} ({each['reason']})", share, f"{each['budget']:.1%}", str(f["audits"]),
-        ", ".join(f["judged_by"]) or "-", str(each["reported_wrong"]),
+        ", ".join(f["judged_by"]) or "-", f"{sample['hits']} of {sample['requests']}", str(each["reported_wrong"]),
     )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from ..cache_policy import split_label
 from ..caching import Caching
 from ..errors import ApiError
 from .explain import explain_past, explain_request, standing_told
-from .why import why_no_hits
+from .why import outcomes, why_no_hits
 
 
 class OpsDesk:
@@ -56,6 +56,7 @@ class OpsDesk:
 
     async def _report(self, tenant: str | None) -> dict[str, Any]:
         standings = await self._caching.audits.books.standings()
+        sample = await self._caching.decisions.sample()
         data = []
         for label, standing in standings.items():
             owner, namespace, model = split_label(label)
@@ -70,6 +71,7 @@ class OpsDesk:
                         "policy": rules.policy,
                         "budget": rules.budget,
                         **standing_told(standing),
+                        "sample": outcomes([each for each in sample if each.namespace == label]),
                     }
                 )
         return {"object": "list", "data": data}

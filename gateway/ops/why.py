@@ -15,15 +15,22 @@ from ..decisions import Decision
 _MOST_SHOWN = 10
 
 
-def why_no_hits(decisions: Sequence[Decision]) -> dict[str, Any]:
-    partitions = Counter(decision.partition for decision in decisions)
-    questions = Counter(decision.question_id for decision in decisions)
+def outcomes(decisions: Sequence[Decision]) -> dict[str, Any]:
+    """How many of them hit, and what became of them, the most frequent first."""
     reasons = Counter(_reason(decision) for decision in decisions)
     return {
-        "object": "cache.why",
         "requests": len(decisions),
         "hits": sum(decision.outcome == "hit" for decision in decisions),
         "reasons": dict(reasons.most_common(_MOST_SHOWN)),
+    }
+
+
+def why_no_hits(decisions: Sequence[Decision]) -> dict[str, Any]:
+    partitions = Counter(decision.partition for decision in decisions)
+    questions = Counter(decision.question_id for decision in decisions)
+    return {
+        "object": "cache.why",
+        **outcomes(decisions),
         "partitions": len(partitions),
         "partitions_seen_once": _share(partitions),
         "questions_seen_once": _share(questions),

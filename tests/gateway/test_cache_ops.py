@@ -127,6 +127,7 @@ async def test_the_report_tells_how_a_namespace_stands_and_who_judged() -> None:
         assert (namespace["tenant"], namespace["namespace"], namespace["model"]) == ("acme", "default", "m1")
         assert namespace["f"]["judged_by"] == ["agreement"]
         assert namespace["f"]["audits"] == 1
+        assert set(namespace["sample"]) == {"requests", "hits", "reasons"}
         assert (await gateway.ask_cache(Report("umbrella"))).told == {"object": "list", "data": []}
 
 

@@ -19,7 +19,7 @@ _MOST_STEPS = 25
 _SMALL_STEP = 1e-6
 # A cache that fills, and gathers aliases, is right more often at the same score: what was audited when it was empty
 # says little about it.
-MOST_AUDITS = 1_000
+MOST_AUDITS = 700
 _FARTHEST = 30.0  # beyond it a logistic is 0 or 1 for all that follows
 
 

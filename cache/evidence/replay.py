@@ -13,10 +13,12 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..acceptance import WIDTH, Features, Reading, WordStatistics, around, features, first_veto, read
+from ..index import FaissIndex
 from .events import Audit, Traffic
-from .learning import Array, prior, score
+from .learning import prior, score
 from .ledger import Ledger, Standing, State
 from .standing import Rules, assess
 
@@ -37,7 +39,7 @@ class Stream:
 
     texts: Sequence[str]
     labels: Sequence[object]
-    vectors: Array
+    vectors: NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +105,8 @@ class _Run:
         self._stream, self._course, self._judge, self._chance = stream, course, judge, chance
         self._is_audited = rules.policy != "fixed"
         self._words = WordStatistics()
-        self._vectors = np.zeros_like(stream.vectors)
-        self._places: list[int] = []
-        self._roots: list[int] = []
+        self._index = FaissIndex(stream.vectors.shape[1])
+        self._roots: dict[int, int] = {}
         self._aliases: dict[int, int] = {}
         self._raised: dict[int, float] = {}
         self._ledger = Ledger(standing=Standing(state="learning" if rules.policy == "learned" else "on"))
@@ -127,13 +128,11 @@ class _Run:
 
     def _near(self, at: int, reading: Reading) -> list[_Candidate]:
         """Best cosine first."""
-        cosines = self._vectors[: len(self._places)] @ self._stream.vectors[at]
-        nearest = np.argsort(-cosines)[:_NEIGHBOURS].tolist()
-        near = [(entry, float(cosines[entry])) for entry in nearest if cosines[entry] >= NEAR]
-        roots = [self._roots[entry] for entry, _ in near]
+        nearest = self._index.search(self._stream.vectors[at], _NEIGHBOURS)
+        near = [(place, cosine) for place, cosine in nearest if cosine >= NEAR]
+        roots = [self._roots[place] for place, _ in near]
         found = []
-        for number, (entry, cosine) in enumerate(near):
-            place = self._places[entry]
+        for number, (place, cosine) in enumerate(near):
             stored = read(self._stream.texts[place])
             beside = around(number, answers=roots, cosines=[cosine for _, cosine in near])
             common = features(reading, stored, cosine, self._words, beside)
@@ -196,9 +195,8 @@ class _Run:
         return self._stream.labels[at] == self._stream.labels[best.root]
 
     def _store(self, at: int, *, root: int) -> None:
-        self._vectors[len(self._places)] = self._stream.vectors[at]
-        self._places.append(at)
-        self._roots.append(root)
+        self._index.add(at, self._stream.vectors[at])
+        self._roots[at] = root
 
     def _settle(self) -> None:
         standing = assess(self._ledger, self._course.rules, at_s=float(self.outcome.requests))

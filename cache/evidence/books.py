@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 from redis.exceptions import ResponseError
@@ -36,6 +36,7 @@ _EVENTS_KEPT = 20_000  # batches: what may wait to be added up
 _PENDING = 2_000  # events that wait for the store
 _AT_ONCE = 10_000
 _NAMESPACES = 4_096
+_FOLLOWED_AT_ONCE = 512
 _COMMAND_S = 2.0
 _BEGINNING = b"0-0"
 
@@ -113,6 +114,7 @@ class Books:
         self._wall = wall
         self._pages: dict[str, _Page] = {}
         self._read_to = _BEGINNING
+        self._followed = 0
 
     def __repr__(self) -> str:
         return f"Books({len(self._pages)} namespaces, {self.blocked!r}, {self.dropped} dropped)"
@@ -157,25 +159,37 @@ class Books:
             pass
         for name in await self._send("SMEMBERS", _NAMES):
             self._page(name.decode())
-        await self._follow()
+        for _ in range(0, len(self._pages), _FOLLOWED_AT_ONCE):
+            await self._follow()
 
     async def run(self) -> None:
-        while True:
-            await asyncio.sleep(self._tick_s)
-            try:
-                await self.tick()
-            except (OSError, ResponseError):
-                continue  # away, or not ready: the client says so; what is pending waits
+        async with asyncio.TaskGroup() as group:
+            # Apart: however much there is to add up here, what others found is heard of in time.
+            group.create_task(self._every_tick(self._hear))
+            group.create_task(self._every_tick(self._tell))
 
     async def tick(self) -> None:
         """Send, settle, follow: once. Raises OSError where the store is away."""
+        await self._tell()
+        await self._hear()
+
+    async def _every_tick(self, work: Callable[[], Coroutine[None, None, None]]) -> None:
+        while True:
+            await asyncio.sleep(self._tick_s)
+            try:
+                await work()
+            except (OSError, ResponseError):
+                continue  # away, or not ready: the client says so; what is pending waits
+
+    async def _hear(self) -> None:
         await self._read_blocked()
+        await self._follow()
+
+    async def _tell(self) -> None:
         for page in list(self._pages.values()):
             await self._flush(page)
-        unsettled = [page for page in self._pages.values() if page.has_unsettled]
-        for page in unsettled:
+        for page in [page for page in self._pages.values() if page.has_unsettled]:
             await self._settle(page)
-        await self._follow()
 
     def _page(self, namespace: str) -> _Page:
         page = self._pages.get(namespace)
@@ -237,7 +251,9 @@ class Books:
         return ledger.encode(known), ledger.publish(known)
 
     async def _follow(self) -> None:
-        pages = list(self._pages.values())
+        """The next of the namespaces, of which there may be more than are worth asking for at once."""
+        pages = list(self._pages.values())[self._followed : self._followed + _FOLLOWED_AT_ONCE]
+        self._followed = self._followed + _FOLLOWED_AT_ONCE if len(pages) == _FOLLOWED_AT_ONCE else 0
         if not pages:
             return
         versions = await self._send("MGET", *(page.keys.version for page in pages))

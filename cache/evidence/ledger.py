@@ -39,6 +39,7 @@ class Share(Value, frozen=True):
 class Standing(Value, frozen=True):
     """How a namespace stands: what every worker serves by, until the next version.
 
+    `audits` and `reported_wrong` are all that ever were.
     `least_score` is None where no learned score may be served. `trusted_from_s`: older audits do not count any more.
     """
 
@@ -49,6 +50,7 @@ class Standing(Value, frozen=True):
     least_score: float | None = None
     wrong_share: Share = Share()
     judges: tuple[str, ...] = ()
+    audits: int = 0
     reported_wrong: int = 0
     since_s: float = 0.0
     trusted_from_s: float = 0.0
@@ -68,6 +70,7 @@ class Ledger(msgspec.Struct):
     raised: dict[int, tuple[float, float]] = {}
     aliases: dict[int, int] = {}
     reporters: dict[bytes, float] = {}
+    audited: int = 0
     reported_wrong: int = 0
     standing: Standing = Standing()
 
@@ -75,6 +78,7 @@ class Ledger(msgspec.Struct):
         for event in events:
             match event:
                 case Audit():
+                    self.audited += 1
                     self.audits.append(event)
                 case Traffic(rows):
                     self.traffic.extend(rows)

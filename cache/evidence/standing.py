@@ -57,6 +57,7 @@ def assess(ledger: Ledger, rules: Rules, *, at_s: float) -> Standing:
         version=before.version + 1,
         wrong_share=wilson(sum(not audit.is_right for audit in recent), len(recent)),
         judges=tuple(sorted({audit.judge for audit in recent})),
+        audits=ledger.audited,
         reported_wrong=ledger.reported_wrong,
     )
     if rules.policy == "learned":

@@ -113,6 +113,7 @@ def standing_told(standing: Standing) -> dict[str, Any]:
             "judged_by": list(standing.judges),
             "is_corrected": False,
         },
+        "audits": standing.audits,
         "reported_wrong": standing.reported_wrong,
     }
 

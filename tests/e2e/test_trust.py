@@ -5,13 +5,14 @@ What it answers decides whether a similar question's answer is right, so the tru
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 
 import pytest
 
-from cache import Standing
+from cache import Audits, Standing
 from tests.cache.prepared import prepared_model
 from tests.running import RunningGateway, running_gateway
 from tests.scripted import Call, ScriptedUpstream, Wire, completion
@@ -102,13 +103,12 @@ def audits_learned_from(gateway: RunningGateway) -> int:
     return 0 if weights is None else weights.audits
 
 
-async def teach(gateway: RunningGateway, first: int, last: int) -> list[str]:
-    """Ask, and let what came of each wording be judged before the next, as in the course of a day."""
-    outcomes = []
-    for number in range(first, last):
-        version = standing(gateway).version
-        outcomes += await ask_all(gateway, wordings(number, number + 1))
-        await until(lambda before=version: standing(gateway).version > before)  # type: ignore[misc]  # its default
+async def teach(gateway: RunningGateway, questions: Iterator[str]) -> list[str]:
+    """Ask, and let what came of it be judged and known before anything else is asked."""
+    evidence = gateway.plane.cache.evidence
+    assert isinstance(evidence, Audits)
+    outcomes = await ask_all(gateway, questions)
+    await until(lambda: not evidence.waiting and standing(gateway).audits == evidence.counts.judged)
     return outcomes
 
 
@@ -122,9 +122,10 @@ async def test_a_learned_namespace_learns_serves_trips_on_wrong_answers_and_come
     monkeypatch.setattr("gateway.caching._SETTLE_EVERY_S", 0.05)
     async with trusting(policy="learned", strict=True) as (gateway, upstream):
         # learning: nothing similar is served, every miss near another question is judged
-        assert set(await ask_all(gateway, wordings(0, 2))) == {"MISS"}
+        assert set(await teach(gateway, wordings(0, 2))) == {"MISS"}
         assert standing(gateway).state == "learning"
-        await teach(gateway, 2, 8)
+        for number in range(2, 8):
+            await teach(gateway, wordings(number, number + 1))
         await until(lambda: standing(gateway).state == "on" and audits_learned_from(gateway) >= 60)
 
         # on: similar questions are answered from the cache
@@ -133,17 +134,16 @@ async def test_a_learned_namespace_learns_serves_trips_on_wrong_answers_and_come
 
         # what was right is wrong now: audits of hits find out
         upstream.is_shifted = True
-        await ask_all(gateway, wordings(10, 12))
+        await asyncio.gather(*(gateway.chat(f"{question} Please.") for question in wordings(0, 3)))
         await until(lambda: standing(gateway).state == "tripped")
         assert standing(gateway).reason == "over-budget"
-        assert set(await ask_all(gateway, (f"{question} Please." for question in wordings(10, 12)))) == {
-            "MISS"
-        }
+        assert set(await ask_all(gateway, (f"{question} Thanks." for question in wordings(0, 2)))) == {"MISS"}
 
         # the wrong answers are purged, and clean audits lead back
         upstream.is_shifted = False
         await gateway.plane.cache.flush(NAMESPACE)
-        await teach(gateway, 0, 8)
+        for number in range(8):
+            await teach(gateway, wordings(number, number + 1))
         await until(lambda: standing(gateway).state == "on")
         outcomes = await ask_all(gateway, wordings(8, 10))
         assert outcomes.count("HIT-SEMANTIC") >= 5

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import uvloop
 
 from auth import Budget, Grant, LevelLimits, Limiter, Limits, StoreLimits
-from gateway.store import StoreClient
+from gateway.store.client import StoreClient
 from tests.valkey import running_valkey
 
 _ROUNDS, _CALLS = 7, 4_000

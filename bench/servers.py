@@ -20,7 +20,7 @@ from typing import Any, ClassVar, cast
 import uvloop
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from gateway.serving import Server
+from gateway.host.serving import Server
 
 from . import messages
 

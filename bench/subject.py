@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 
-from gateway.data_folder import DataFolder, Holder
+from gateway.host.data_folder import DataFolder, Holder
 
 from .messages import MODEL
 from .processes import BenchFailed, descendants, environment, running, wait_until

@@ -26,9 +26,9 @@ from . import notes
 from .body import Json
 from .data.wire import Reply
 from .errors import from_limits, from_refusal
-from .timeline import Timeline
-from .usage import UsageRecorder
-from .usage_store import Counts
+from .telemetry.timeline import Timeline
+from .usage.recorder import UsageRecorder
+from .usage.store import Counts
 
 
 class Admissions:

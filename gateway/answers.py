@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from .plain_chunk import read_plain
-from .surrogates import mend
+from .replies.plain_chunk import read_plain
+from .replies.surrogates import mend
 
 # Made anew for each reply, so not part of what is kept.
 _PER_REPLY = ("id", "object", "created", "model")

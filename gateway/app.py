@@ -15,28 +15,28 @@ from cache import SemanticCache
 
 from .admission import Admissions
 from .asking import Asking
-from .caching import open_caching
 from .callers import Callers
-from .control import ControlRecord, KeyChanged, TenantChanged
 from .data.feedback import FeedbackDesk
 from .data.health import Health
 from .data.me import Me
 from .data.models import Models
+from .evidence.caching import open_caching
 from .flight import Flights
 from .front import Front
-from .metrics import Metrics
+from .host.control import ControlRecord, KeyChanged, TenantChanged
+from .host.runtime import Asgi, Readiness, Runtime
 from .ops.desk import OpsDesk
 from .pipeline import Pipeline, Policy
-from .pool_metrics import PoolMetrics
-from .pools import specs_of
+from .pools.effective import specs_of
+from .pools.numbers import PoolMetrics
 from .relay import AnswerFlights
 from .routing import Routing
-from .runtime import Asgi, Readiness, Runtime
-from .settings import Settings
-from .store import StoreClient
-from .telemetry import Telemetry
-from .usage import UsageRecorder
-from .usage_store import UsageStore
+from .settings.reading import Settings
+from .store.client import StoreClient
+from .telemetry.metrics import Metrics
+from .telemetry.telemetry import Telemetry
+from .usage.recorder import UsageRecorder
+from .usage.store import UsageStore
 
 _log = structlog.get_logger("gateway.app")
 

@@ -14,13 +14,14 @@ from msgspec.structs import replace
 from backends import Attempt, BackendError, Pools, UpstreamRequest
 from cache import Answer, SemanticCache, Ticket
 
-from . import notes, spans
+from . import notes
 from .answers import Reading
 from .call import Call
 from .errors import ApiError, from_backend, place_of
 from .relay import AnswerFlight, Outcome, relay_in
-from .telemetry import Telemetry
-from .timeline import Timeline
+from .telemetry import spans
+from .telemetry.telemetry import Telemetry
+from .telemetry.timeline import Timeline
 
 _log = structlog.get_logger("gateway.asking")
 

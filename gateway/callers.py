@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 from auth import Authenticator, AuthError, KeysUnavailable, Principal
 
-from . import spans
 from .data.wire import Request
 from .errors import from_auth
-from .timeline import Timeline
+from .telemetry import spans
+from .telemetry.timeline import Timeline
 
 _KEY_ID = re.compile(rb"\beg-([a-z0-9]{12})-").search
 

@@ -1,4 +1,4 @@
-"""The command `echogate`: checks that it runs among its own packages, then hands over to commands.py."""
+"""The command `echogate`: checks that it runs among its own packages, then hands over to commands/main.py."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def main() -> None:
             "Install Echogate in an environment of its own."
         )
     # Only now: with a foreign `cache` in the way these imports fail in ways that nobody could read.
-    from .commands import app
+    from .commands.main import app
 
     app()
 

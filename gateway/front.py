@@ -26,8 +26,8 @@ from .data.wire import Receive, Reply, Request, Scope, Send
 from .errors import NO_RETRY, ApiError, MethodNotAllowed, NotFound, TimedOut, from_backend, place_of
 from .flight import ClientLeft, TooSlow
 from .pipeline import Pipeline
-from .telemetry import Telemetry
-from .timeline import Timeline
+from .telemetry.telemetry import Telemetry
+from .telemetry.timeline import Timeline
 
 _log = structlog.get_logger("gateway.front")
 

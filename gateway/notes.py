@@ -9,10 +9,10 @@ from auth import Grant, Refusal
 from backends import Attempt
 from cache import Hit
 
-from . import spans
 from .answers import Reading
 from .data.wire import Reply
-from .timeline import Link, Timeline
+from .telemetry import spans
+from .telemetry.timeline import Link, Timeline
 
 
 def identify(timeline: Timeline, reply: Reply) -> None:

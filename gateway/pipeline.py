@@ -20,23 +20,24 @@ from auth import Principal
 from backends import UnknownModel
 from cache import Hit, Lookup, Miss, Question, SemanticCache, Ticket
 
-from . import notes, spans
+from . import notes
 from .admission import Admissions
 from .asking import Asking
 from .body import Body, split
-from .cache_policy import CachePolicies
 from .call import Call, read_wish
 from .callers import Callers
 from .controls import MODES, Controls, read_controls
 from .data.wire import Reply, Request, departure
 from .eligibility import Plan, plan
 from .errors import NO_RETRY, ApiError, TimedOut, missing_scope, unknown_model
+from .evidence.policy import CachePolicies
+from .evidence.witness import Witness
 from .relay import AnswerFlight, AnswerFlights, relay_out
 from .render import Reply as Fresh
 from .render import as_chunks, as_json
 from .routing import Routing
-from .timeline import Timeline
-from .witness import Witness
+from .telemetry import spans
+from .telemetry.timeline import Timeline
 
 
 @dataclass(frozen=True, slots=True)

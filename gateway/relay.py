@@ -18,9 +18,9 @@ from .errors import NO_RETRY, ApiError, UpstreamError
 from .flight import Flight, Flights, Seat
 from .render import DONE, as_chunks, as_json
 from .render import Reply as Fresh
-from .surrogates import mend
-from .timeline import Link
-from .upstream_errors import normalise
+from .replies.surrogates import mend
+from .replies.upstream_errors import normalise
+from .telemetry.timeline import Link
 
 # No answer of a language model is larger; what is, is a fault of the server or an attack through it.
 ANSWER_LIMIT_BYTES = 32 << 20

@@ -16,7 +16,7 @@ from auth import Principal
 from backends import Affinity, Explanation, Member, MemberView, Needs, Pool, Pools, Signals, Version
 
 from .body import Body, Json, canonical
-from .pools import Specs, salt_of
+from .pools.effective import Specs, salt_of
 
 SESSION_HEADER: Final = b"x-echogate-session"
 _NO_NEEDS: Final = Needs()

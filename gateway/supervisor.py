@@ -20,23 +20,23 @@ from pathlib import Path
 import structlog
 from prometheus_client import CollectorRegistry
 
-from . import logs, metrics_table
-from .admin_plane import AdminPlane
-from .bootstrap import deployment_secret, first_admin_key, refuse_evicting_policy, wait_for_store
-from .cache_desk import CacheTold, Wish
-from .control import ControlRecord, PoolsChanged, follow
-from .data_folder import DataFolder, Holder
+from .admin.plane import AdminPlane
 from .embedded import StoreProcess, StoreProcessError
-from .fleet import Fleet
-from .host_pools import HostPools
-from .metrics import Counters, gauge
-from .metrics_merge import Snapshot, merge, take
-from .runtime import Readiness
-from .serving import Server, address_of, bind, reserve
-from .settings import Settings
-from .store import StoreClient
-from .tls import server_context
-from .worker import WorkerPlan
+from .evidence.desk import CacheTold, Wish
+from .host.bootstrap import deployment_secret, first_admin_key, refuse_evicting_policy, wait_for_store
+from .host.control import ControlRecord, PoolsChanged, follow
+from .host.data_folder import DataFolder, Holder
+from .host.fleet import Fleet
+from .host.runtime import Readiness
+from .host.serving import Server, address_of, bind, reserve
+from .host.tls import server_context
+from .host.worker import WorkerPlan
+from .pools.host import HostPools
+from .settings.reading import Settings
+from .store.client import StoreClient
+from .telemetry import logs, metrics_table
+from .telemetry.metrics import Counters, gauge
+from .telemetry.metrics_merge import Snapshot, merge, take
 
 _log = structlog.get_logger("gateway.supervisor")
 

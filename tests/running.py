@@ -23,13 +23,13 @@ import uvicorn
 
 from auth import KeyRef, Limits, Policy, StoreDirectory, disabled, mint
 from gateway.app import DataPlane, open_gateway
-from gateway.cache_desk import AskCache, CacheDesk, CacheTold, Wish
-from gateway.control import ControlRecord
-from gateway.http10 import HttpProtocol
-from gateway.runtime import Runtime
-from gateway.serving import bind
-from gateway.settings import Settings
-from gateway.store import StoreClient
+from gateway.data.http10 import HttpProtocol
+from gateway.evidence.desk import AskCache, CacheDesk, CacheTold, Wish
+from gateway.host.control import ControlRecord
+from gateway.host.runtime import Runtime
+from gateway.host.serving import bind
+from gateway.settings.reading import Settings
+from gateway.store.client import StoreClient
 from tests.scripted import ScriptedUpstream
 from tests.valkey import Valkey, eventually, running_valkey
 

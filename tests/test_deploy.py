@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gateway.settings import Settings
-from gateway.settings_errors import setting_paths
-from gateway.settings_pools import CapabilitySettings, MemberSettings, PoolSettings, PoolTimeouts
+from gateway.settings.errors import setting_paths
+from gateway.settings.pools import CapabilitySettings, MemberSettings, PoolSettings, PoolTimeouts
+from gateway.settings.reading import Settings
 
 DEPLOY = Path(__file__).parent.parent / "deploy"
 EXAMPLE = DEPLOY / "echogate.example.yaml"

@@ -13,9 +13,9 @@ from cache.acceptance.vetoes import VETOES
 from cache.evidence import WITHHELD
 from gateway.cues import DEFAULTS
 from gateway.eligibility import FIELDS, Kind
-from gateway.settings import Settings
-from gateway.settings_errors import setting_paths
-from gateway.settings_pools import MemberSettings, PoolTimeouts
+from gateway.settings.errors import setting_paths
+from gateway.settings.pools import MemberSettings, PoolTimeouts
+from gateway.settings.reading import Settings
 
 ROOT = Path(__file__).parent.parent
 CONFIGURATION, CACHING, API = (

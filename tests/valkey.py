@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from gateway.embedded import StoreProcess
-from gateway.store import StoreClient
+from gateway.store.client import StoreClient
 
 
 class Valkey:

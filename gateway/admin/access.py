@@ -12,9 +12,9 @@ from redis.exceptions import RedisError
 
 from auth import AuditRecord, Facts
 
-from ..admin_keys import Role
 from ..errors import NO_RETRY, Forbidden, Unauthorized, Unavailable
 from .roles import Permission, may
+from .stored_keys import Role
 
 if TYPE_CHECKING:
     from .app import AdminContext

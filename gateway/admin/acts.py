@@ -23,8 +23,8 @@ from auth import (
     facts_of,
 )
 
-from ..control import ControlRecord, KeyChanged, TenantChanged
 from ..errors import ApiError, InvalidRequest, NotFound, Unavailable
+from ..host.control import ControlRecord, KeyChanged, TenantChanged
 from .access import Actor
 from .model import Change
 

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from pydantic import BaseModel, Field
 from redis.exceptions import RedisError
 
-from ..admin_keys import AdminKey, AdminKeyError, NoSuchAdminKey, disabled, mint
 from ..errors import NotFound, Unavailable
 from .access import Actor, needs
 from .acts import UNREPLICATED, Conflict
@@ -22,6 +21,7 @@ from .idempotency import IdempotencyKey
 from .model import Asked, moment, moment_or_none
 from .model_records import Note
 from .replies import errors
+from .stored_keys import AdminKey, AdminKeyError, NoSuchAdminKey, disabled, mint
 
 if TYPE_CHECKING:
     from .app import AdminContext

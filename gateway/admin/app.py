@@ -12,19 +12,18 @@ from fastapi import FastAPI
 
 from auth import Directory, Limiter, Limits, Rights
 
-from ..admin_keys import AdminKeys
-from ..auditing import Auditor
-from ..cache_desk import CacheTold, Wish
-from ..control import ControlRecord
-from ..host_pools import HostPools
-from ..metrics_merge import Snapshot
-from ..runtime import Readiness
-from ..store import StoreClient
-from ..usage_store import UsageStore
+from ..evidence.desk import CacheTold, Wish
+from ..host.control import ControlRecord
+from ..host.runtime import Readiness
+from ..pools.host import HostPools
+from ..store.client import StoreClient
+from ..telemetry.metrics_merge import Snapshot
+from ..usage.store import UsageStore
 from ..version import VERSION
 from .acts import Acts
 from .admin_keys import admin_keys_router
 from .audit import audit_router
+from .auditing import Auditor
 from .backends import PoolActs, backends_router
 from .body_limit import BodyLimit
 from .cache import cache_router
@@ -36,6 +35,7 @@ from .limits import limits_router
 from .open_pages import add_open_pages
 from .replies import add_error_replies
 from .services import services_router
+from .stored_keys import AdminKeys
 from .tenants import tenants_router
 from .transfer import transfer_router
 from .usage import usage_router

@@ -20,10 +20,10 @@ from backends import (
 )
 
 from ..errors import InvalidRequest, NotFound, Unavailable, unknown_model
-from ..host_pools import HostPools
-from ..pool_desk import RouteQuestion
+from ..pools.desk import RouteQuestion
+from ..pools.host import HostPools
 from ..routing import affinity_key
-from ..settings_errors import SettingsError
+from ..settings.errors import SettingsError
 from .access import Actor, needs
 from .acts import Conflict
 from .model_backends import (

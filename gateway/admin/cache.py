@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Path, Query
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from ..cache_desk import CacheTold, ExplainPast, ExplainRequest, Report, WhyNoHits, Wish
-from ..cache_modes import write_mode
-from ..control import CacheModeChanged
 from ..errors import InvalidRequest, NotFound, Unavailable
+from ..evidence.desk import CacheTold, ExplainPast, ExplainRequest, Report, WhyNoHits, Wish
+from ..evidence.modes import write_mode
+from ..host.control import CacheModeChanged
 from .access import Actor, needs
 from .replies import errors
 

@@ -18,7 +18,7 @@ from fastapi import APIRouter, Request
 from backends import Notice, read_notice
 
 from ..errors import NO_RETRY, InvalidRequest, TooLarge, Unauthorized
-from ..host_pools import HostPools
+from ..pools.host import HostPools
 from .access import Actor, needs
 from .backends import PoolActs
 from .model_backends import EventOut

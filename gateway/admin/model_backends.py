@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field, field_validator
 
 from backends import Capabilities, Explanation, Finding, Member, MemberView, Signals
 
-from ..settings_pools import CapabilitySettings, normal_base_url
+from ..settings.pools import CapabilitySettings, normal_base_url
 from .model import Asked
 
 Cause = Literal["admin", "preemption", "maintenance", "scale-in"]

@@ -8,8 +8,8 @@ from fastapi import FastAPI, Request, Response
 from fastapi.openapi.docs import get_swagger_ui_html
 from starlette.responses import HTMLResponse
 
-from ..metrics_merge import OPENMETRICS_TYPE, PROMETHEUS_TYPE, Snapshot, render
-from ..runtime import Readiness
+from ..host.runtime import Readiness
+from ..telemetry.metrics_merge import OPENMETRICS_TYPE, PROMETHEUS_TYPE, Snapshot, render
 
 
 def add_open_pages(

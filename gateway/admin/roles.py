@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from ..admin_keys import Role
+from .stored_keys import Role
 
 Permission = Literal["read", "operate", "write", "read-audit", "transfer", "admin-keys"]
 

@@ -17,7 +17,7 @@ from redis.exceptions import RedisError
 from auth import KeyRef
 
 from ..errors import InvalidRequest, NotFound, Unavailable
-from ..usage_store import COUNTERS, SPANS, Bucket, Counts, Level
+from ..usage.store import COUNTERS, SPANS, Bucket, Counts, Level
 from .access import needs
 from .acts import refusals
 from .model import After, Listing, moment

@@ -19,9 +19,9 @@ from auth import Principal
 from cache import Partition, SemanticCache, Served, StoreUnavailable
 
 from ..callers import Callers
-from ..decisions import Decision, Decisions
 from ..errors import NO_RETRY, InvalidRequest, NotFound, RateLimited, Unavailable, missing_scope
-from ..timeline import Timeline
+from ..evidence.decisions import Decision, Decisions
+from ..telemetry.timeline import Timeline
 from .wire import Reply, Request
 
 PATH = "/v1/cache/feedback"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from ..runtime import Readiness
+from ..host.runtime import Readiness
 from .wire import Reply
 
 

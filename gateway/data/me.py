@@ -15,8 +15,8 @@ from backends import Pools
 
 from ..callers import Callers
 from ..errors import Unavailable, from_limits
-from ..timeline import Timeline
-from ..usage_store import Counts, UsageStore, month_start_s
+from ..telemetry.timeline import Timeline
+from ..usage.store import Counts, UsageStore, month_start_s
 from .wire import Reply, Request
 
 PATH = "/v1/me"

@@ -10,7 +10,7 @@ from backends import Pools
 
 from ..callers import Callers
 from ..errors import missing_scope, unknown_model
-from ..timeline import Timeline
+from ..telemetry.timeline import Timeline
 from .wire import Reply, Request
 
 PREFIX = "/v1/models"

@@ -8,10 +8,10 @@ from redis.exceptions import RedisError
 
 from backends import Pools
 
-from ..cache_desk import AskCache, CacheTold, ExplainPast, ExplainRequest, Report, WhyNoHits
-from ..cache_policy import split_label
-from ..caching import Caching
 from ..errors import ApiError
+from ..evidence.caching import Caching
+from ..evidence.desk import AskCache, CacheTold, ExplainPast, ExplainRequest, Report, WhyNoHits
+from ..evidence.policy import split_label
 from .explain import explain_past, explain_request, standing_told
 from .why import outcomes, why_no_hits
 

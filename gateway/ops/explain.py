@@ -12,14 +12,14 @@ from backends import BackendError, Pools
 from cache import Explanation, Neighbour, Question, Standing
 
 from ..body import split
-from ..cache_desk import ExplainRequest
-from ..caching import Caching
 from ..call import read_wish
 from ..controls import MODES, read_controls
-from ..decisions import Decision
 from ..eligibility import Plan, plan
 from ..errors import InvalidRequest
-from ..partition_parts import parts_of
+from ..evidence.caching import Caching
+from ..evidence.decisions import Decision
+from ..evidence.desk import ExplainRequest
+from ..evidence.partition_parts import parts_of
 
 _STORE_S = 2.0
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from ..decisions import Decision
+from ..evidence.decisions import Decision
 
 _MOST_SHOWN = 10
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from auth import AuditLog, AuditRecord, AuditReport
-from gateway.store import StoreClient
+from gateway.store.client import StoreClient
 
 KEY = bytes(range(32))
 RECORDS, END, CHECKPOINTS = "eg:{audit}:records", "eg:{audit}:end", "eg:{audit}:checkpoints"

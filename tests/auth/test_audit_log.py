@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from auth import AuditLog, AuditUnavailable
-from gateway.store import StoreClient
+from gateway.store.client import StoreClient
 from tests.auth.auditing import (
     a_log,
     a_record,

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from auth import AuditLog, AuditProblem, AuditReport, AuditUnavailable
-from gateway.store import StoreClient
+from gateway.store.client import StoreClient
 from tests.auth.auditing import (
     CHECKPOINTS,
     END,

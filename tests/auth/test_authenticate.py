@@ -10,7 +10,7 @@ import pytest
 
 from auth import Authenticator, InvalidKey, KeysUnavailable, Lineage, StoreDirectory
 from auth.testing import MemoryDirectory
-from gateway.store import StoreClient
+from gateway.store.client import StoreClient
 from tests.auth.asking import Clock, added, disable, minted, whom
 from tests.valkey import running_valkey
 

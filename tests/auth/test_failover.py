@@ -29,7 +29,7 @@ from auth import (
     rotate,
 )
 from auth.identity.failover import KeptWrites, is_lower, is_narrower, tightened
-from gateway.store import StoreClient
+from gateway.store.client import StoreClient
 from tests.auth.asking import Clock
 from tests.valkey import eventually, running_valkey
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from auth import Budget, LevelLimits, Limits, StoreLimits
 from auth.limits.levels import Ask, Buckets
-from gateway.store import StoreClient
+from gateway.store.client import StoreClient
 from tests.contracts.limit_stores import key, left, per_minute, settled
 from tests.valkey import running_valkey
 

@@ -9,7 +9,7 @@ import pytest
 
 from auth import Budget, Grant, Limiter, LimitsUnavailable, Refusal, StoreLimits
 from auth.limits.levels import Ask, Buckets, Taken
-from gateway.store import StoreClient
+from gateway.store.client import StoreClient
 from tests.auth.limiting import Caller, Counting, Parts, caller
 from tests.valkey import eventually, running_valkey
 

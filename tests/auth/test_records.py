@@ -31,7 +31,7 @@ from auth import (
     mint,
 )
 from auth.identity.records import decoded, encoded
-from gateway.store import StoreClient
+from gateway.store.client import StoreClient
 from tests.valkey import running_valkey
 
 NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", fullmatch=True)

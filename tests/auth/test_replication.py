@@ -26,7 +26,7 @@ from auth import (
     disabled,
     reapply_after_failovers,
 )
-from gateway.store import StoreClient
+from gateway.store.client import StoreClient
 from tests.auth.asking import minted
 from tests.clusters import GroupServer, running_cluster, running_sentinels, until
 from tests.valkey import eventually

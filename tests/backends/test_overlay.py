@@ -16,7 +16,7 @@ from backends import (
     differences,
     laid_over,
 )
-from gateway.store import StoreClient
+from gateway.store.client import StoreClient
 from tests.backends.routers import a_member
 from tests.valkey import eventually, running_valkey
 

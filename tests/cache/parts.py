@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 from cache import Answer, Entry, Partition, Question, Ticket
 from cache.identity import entry_id, partition
-from gateway.store import StoreClient
+from gateway.store.client import StoreClient
 from tests.valkey import Valkey, eventually, running_valkey
 
 SECRET = b"a deployment's secret, for tests"

@@ -10,7 +10,7 @@ import pytest
 from cache import Books, Rules
 from cache.acceptance import Features
 from cache.evidence.events import Audit, Raised
-from gateway.store import StoreClient
+from gateway.store.client import StoreClient
 from tests.cache.parts import SECRET, connected, real_store
 from tests.valkey import Valkey
 

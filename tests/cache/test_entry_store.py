@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from cache import Answer, RedisEntries
 from cache.identity import Keys, entry_id, space
 from cache.interfaces import Argument
-from gateway.store import StoreClient
+from gateway.store.client import StoreClient
 from tests.cache.parts import ANSWER, SECRET, Clock, asked, entry_for, part, real_store, soon, ticket_for
 
 

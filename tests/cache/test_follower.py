@@ -22,7 +22,7 @@ from cache import (
 )
 from cache.identity import SHARDS, changes_key
 from cache.testing import HashEmbedder
-from gateway.store import StoreClient
+from gateway.store.client import StoreClient
 from tests.cache.parts import ANSWER, SECRET, Clock, asked, connected, part, soon
 from tests.valkey import Valkey, eventually, running_valkey
 

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from auth import KeyRef, Limits, Policy
-from gateway.control import KeyChanged
+from gateway.host.control import KeyChanged
 from tests.cases.speaking import official_sdk
 from tests.running import running_gateway
 from tests.scripted import HANG, ScriptedUpstream, delta

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gateway.settings import Settings
+from gateway.settings.reading import Settings
 from tests.cases.speaking import official_sdk
 from tests.running import answer_of, running_gateway
 from tests.scripted import ScriptedUpstream

@@ -11,11 +11,11 @@ from typing import Any, NoReturn
 import pytest
 import structlog
 
-from gateway.logs import RequestLog
-from gateway.metrics_merge import render
-from gateway.settings import Settings
-from gateway.span_build import SpanBuilder
-from gateway.span_export import SpanExport
+from gateway.settings.reading import Settings
+from gateway.telemetry.logs import RequestLog
+from gateway.telemetry.metrics_merge import render
+from gateway.telemetry.span_build import SpanBuilder
+from gateway.telemetry.span_export import SpanExport
 from tests.cases.speaking import chat_body, post_head, spoken, streamed
 from tests.collector import Collector, attributes, collecting
 from tests.gateway.otlp import black_hole, free_port

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from auth import Directory, KeyRecord, StoreDirectory, mint
 from auth.testing import MemoryDirectory
-from gateway.store import StoreClient
+from gateway.store.client import StoreClient
 from tests.valkey import eventually, running_valkey
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from auth import Budget, LevelLimits, Limits, LimitStore, StoreLimits
 from auth.limits.levels import Ask, Buckets, Taken
 from auth.testing import MemoryLimits
-from gateway.store import StoreClient
+from gateway.store.client import StoreClient
 from tests.valkey import running_valkey
 
 LEASE_S = 0.3

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from backends import Capabilities, Member, MemoryPoolState, Overlay, PoolState, StorePoolState
-from gateway.store import StoreClient
+from gateway.store.client import StoreClient
 from tests.valkey import running_valkey
 
 SPARE = Member(

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from gateway.store import StoreClient
+from gateway.store.client import StoreClient
 from tests.collector import Collector, collecting
 from tests.e2e.deployment import Deployment, deployed
 from tests.scripted import ScriptedUpstream

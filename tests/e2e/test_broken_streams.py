@@ -10,7 +10,7 @@ from typing import Any
 import openai
 import pytest
 
-from gateway.settings import Settings
+from gateway.settings.reading import Settings
 from tests.backends.llama import Llama, running_llama
 from tests.e2e.asking import PATIENT, question, sdk
 from tests.running import RunningGateway, running_gateway

@@ -22,7 +22,7 @@ import pytest_asyncio
 
 from auth import LevelLimits, Limits, Service, StoreDirectory, Tenant, mint
 from auth.limits.levels import Buckets
-from gateway.store import StoreClient
+from gateway.store.client import StoreClient
 from tests.e2e.deployment import Deployment, deployed
 from tests.e2e.test_serve import server_of, workers_of
 from tests.scripted import Call, ScriptedUpstream, Wire, delta

@@ -119,7 +119,7 @@ async def until(condition: Callable[[], bool]) -> None:
 async def test_a_learned_namespace_learns_serves_trips_on_wrong_answers_and_comes_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("gateway.caching._SETTLE_EVERY_S", 0.05)
+    monkeypatch.setattr("gateway.evidence.caching._SETTLE_EVERY_S", 0.05)
     async with trusting(policy="learned", strict=True) as (gateway, upstream):
         # learning: nothing similar is served, every miss near another question is judged
         assert set(await teach(gateway, wordings(0, 2))) == {"MISS"}

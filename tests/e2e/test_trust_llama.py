@@ -27,7 +27,7 @@ async def ask(gateway: RunningGateway, text: str) -> httpx.Response:
 async def test_a_shadow_audit_a_served_audit_an_alias_and_a_report(
     llamas: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.caching._SETTLE_EVERY_S", 0.05)
+    monkeypatch.setattr("gateway.evidence.caching._SETTLE_EVERY_S", 0.05)
     cache = {
         "embedder": {"kind": "onnx", "model": str(prepared_model())},
         "semantic_deadline_ms": 5000,

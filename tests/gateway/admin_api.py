@@ -16,16 +16,16 @@ import httpx
 from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp
 
-from gateway.admin_keys import AdminKeys, Role, mint
-from gateway.admin_plane import AdminPlane
-from gateway.control import ControlRecord
-from gateway.data_folder import DataFolder
-from gateway.host_pools import HostPools
-from gateway.metrics import Metrics
-from gateway.metrics_merge import Snapshot
-from gateway.runtime import Readiness
-from gateway.settings import Settings
-from gateway.store import StoreClient
+from gateway.admin.plane import AdminPlane
+from gateway.admin.stored_keys import AdminKeys, Role, mint
+from gateway.host.control import ControlRecord
+from gateway.host.data_folder import DataFolder
+from gateway.host.runtime import Readiness
+from gateway.pools.host import HostPools
+from gateway.settings.reading import Settings
+from gateway.store.client import StoreClient
+from gateway.telemetry.metrics import Metrics
+from gateway.telemetry.metrics_merge import Snapshot
 from tests.valkey import Valkey, running_valkey
 
 ADMIN_ADDRESS = "192.0.2.7"

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from gateway.settings import Settings
-from gateway.telemetry import Telemetry
-from gateway.timeline import Timeline
+from gateway.settings.reading import Settings
+from gateway.telemetry.telemetry import Telemetry
+from gateway.telemetry.timeline import Timeline
 
 from .otlp import Collector
 

@@ -11,8 +11,8 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from gateway.admin.roles import PERMISSIONS, may
-from gateway.admin_keys import Role
-from gateway.runtime import Readiness
+from gateway.admin.stored_keys import Role
+from gateway.host.runtime import Readiness
 
 from .admin_api import Admin, running_admin
 

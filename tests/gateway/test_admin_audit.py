@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.auditing import Auditor
-from gateway.data_folder import DataFolder
+from gateway.admin.auditing import Auditor
+from gateway.host.data_folder import DataFolder
 
 from .admin_api import ADMIN_ADDRESS, Admin, client, running_admin
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from auth import Authenticator, DisabledKey, InvalidKey, Principal, StoreDirectory
-from gateway.control import KeyChanged, TenantChanged
+from gateway.host.control import KeyChanged, TenantChanged
 
 from .admin_api import Admin, running_admin
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from auth import Authenticator, Limiter, StoreDirectory, StoreLimits
-from gateway.usage_store import Counts, Tally, UsageStore
+from gateway.usage.store import Counts, Tally, UsageStore
 
 from .admin_api import Admin, running_admin
 

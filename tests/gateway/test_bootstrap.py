@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.admin_keys import AdminKeys, mint
-from gateway.bootstrap import (
+from gateway.admin.stored_keys import AdminKeys, mint
+from gateway.host.bootstrap import (
     BootstrapError,
     deployment_secret,
     first_admin_key,
@@ -18,9 +18,9 @@ from gateway.bootstrap import (
     refuse_evicting_policy,
     wait_for_store,
 )
-from gateway.data_folder import DataFolder, DataFolderError, Holder
-from gateway.serving import BindError, address_of, reserve
-from gateway.store import StoreClient
+from gateway.host.data_folder import DataFolder, DataFolderError, Holder
+from gateway.host.serving import BindError, address_of, reserve
+from gateway.store.client import StoreClient
 from tests.valkey import Valkey, running_valkey
 
 LOCAL = "127.0.0.1:8081"

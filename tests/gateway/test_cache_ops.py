@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from gateway.cache_desk import CacheTold, ExplainPast, ExplainRequest, Report, WhyNoHits
-from gateway.control import CacheModeChanged
+from gateway.evidence.desk import CacheTold, ExplainPast, ExplainRequest, Report, WhyNoHits
+from gateway.host.control import CacheModeChanged
 from tests.cache.prepared import prepared_model
 from tests.running import RunningGateway, running_gateway
 from tests.scripted import ScriptedUpstream

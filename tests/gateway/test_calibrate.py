@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cache.testing import HashEmbedder
-from gateway.commands import app
+from gateway.commands.main import app
 from gateway.ops.calibrate import BadFile, Counts, count_pairs, trace_curve
 from gateway.ops.calibrate_text import curve_text, pairs_text
 from gateway.ops.curve_png import curve_png

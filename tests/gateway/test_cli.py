@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from gateway import cli
-from gateway.commands import app
+from gateway.commands.main import app
 from gateway.version import VERSION
 
 from .serving import ROOT, Serving, serving

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from typer.testing import CliRunner
 
-from gateway.commands import app
+from gateway.commands.main import app
 
 from .serving import Serving, serving
 

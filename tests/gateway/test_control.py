@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from gateway.control import ControlRecord, KeyChanged, follow, publish
-from gateway.store import StoreClient
+from gateway.host.control import ControlRecord, KeyChanged, follow, publish
+from gateway.store.client import StoreClient
 from tests.valkey import Valkey, eventually, running_valkey
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway.judging import Spending
+from gateway.evidence.judging import Spending
 from tests.cache.prepared import prepared_model
 from tests.running import RunningGateway, running_gateway
 from tests.scripted import Call, ScriptedUpstream, Wire, completion

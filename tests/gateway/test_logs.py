@@ -11,7 +11,7 @@ import msgspec
 import pytest
 import structlog
 
-from gateway import logs
+from gateway.telemetry import logs
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 
 from auth import Budget, KeyRef, Limits, Policy, Priority, rotate
-from gateway.usage_store import Level, UsageStore
+from gateway.usage.store import Level, UsageStore
 from tests.running import RunningGateway, running_gateway
 from tests.scripted import ScriptedUpstream
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_prometheus
 
-from gateway.metrics import Metrics
-from gateway.metrics_merge import Snapshot, merge, render, totals_only
-from gateway.timeline import Timeline
+from gateway.telemetry.metrics import Metrics
+from gateway.telemetry.metrics_merge import Snapshot, merge, render, totals_only
+from gateway.telemetry.timeline import Timeline
 
 
 def finished(status: int = 200, **facts: object) -> Timeline:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from auth import Policy, Priority
-from gateway.settings import Settings
+from gateway.settings.reading import Settings
 from tests.running import RunningGateway, events, running_gateway
 from tests.scripted import HANG, ScriptedUpstream, delta
 

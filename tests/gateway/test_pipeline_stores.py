@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from gateway.control import KeyChanged
+from gateway.host.control import KeyChanged
 from tests.running import RunningGateway, running_gateway
 from tests.scripted import ScriptedUpstream
 from tests.valkey import eventually

@@ -9,11 +9,11 @@ import pytest
 import yaml
 
 from backends import MemoryPoolState, Overlay, PoolState, StateUnavailable
-from gateway.pool_discovery import Discovery
-from gateway.pool_keeper import PoolKeeper, Reload
-from gateway.pools import Specs
-from gateway.settings import Settings
-from gateway.settings_errors import SettingsError
+from gateway.pools.discovery import Discovery
+from gateway.pools.effective import Specs
+from gateway.pools.keeper import PoolKeeper, Reload
+from gateway.settings.errors import SettingsError
+from gateway.settings.reading import Settings
 
 
 class Host:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from backends import Member, Overlay, Timeouts
-from gateway.pools import changed, names_to_discover, salt_of, specs_of
-from gateway.settings import Settings
-from gateway.settings_errors import SettingsError
+from gateway.pools.effective import changed, names_to_discover, salt_of, specs_of
+from gateway.settings.errors import SettingsError
+from gateway.settings.reading import Settings
 
 
 def settings(*members: dict[str, Any], **pool: Any) -> Settings:

@@ -14,9 +14,9 @@ from auth import Principal, Priority
 from backends import Capabilities, Member, Needs, Pools, UnknownModel
 from backends.testing import FakeBackend
 from gateway.body import split
-from gateway.pools import specs_of
+from gateway.pools.effective import specs_of
 from gateway.routing import Route, Routing
-from gateway.settings import Settings
+from gateway.settings.reading import Settings
 
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
 

@@ -10,9 +10,9 @@ import pytest
 import yaml
 from pydantic import BaseModel, TypeAdapter
 
-from gateway.settings import Settings, read_api_key, read_otel_environment
-from gateway.settings_errors import SettingsError, setting_paths
-from gateway.settings_pools import MemberSettings
+from gateway.settings.errors import SettingsError, setting_paths
+from gateway.settings.pools import MemberSettings
+from gateway.settings.reading import Settings, read_api_key, read_otel_environment
 
 from .settings_values import OTHER
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from redis.exceptions import ResponseError
 
-from gateway.store import StoreClient
+from gateway.store.client import StoreClient
 from tests.valkey import Valkey, running_valkey
 
 

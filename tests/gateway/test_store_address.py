@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.store_address import Endpoint, Login, StoreAddress
+from gateway.store.address import Endpoint, Login, StoreAddress
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 from redis.exceptions import ResponseError
 
-from gateway.store import StoreClient
+from gateway.store.client import StoreClient
 from tests.clusters import ValkeyCluster, running_cluster
 from tests.valkey import connected
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from gateway.store import StoreClient
+from gateway.store.client import StoreClient
 from tests.clusters import ValkeyCluster, running_cluster
 from tests.valkey import connected, eventually
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from gateway.store import StoreClient
+from gateway.store.client import StoreClient
 from tests.valkey import eventually, running_valkey
 
 Run = Callable[[Coroutine[Any, Any, None]], None]

@@ -33,8 +33,8 @@ from auth.identity.records import RECORDS
 from auth.limits.limiter import Limiter
 from auth.limits.store_limits import StoreLimits
 from cache import Hit
-from gateway.control import ControlRecord, KeyChanged, follow, publish
-from gateway.store import StoreClient
+from gateway.host.control import ControlRecord, KeyChanged, follow, publish
+from gateway.store.client import StoreClient
 from tests.cache.test_follower import SIMILAR, TEXT, worker
 from tests.clusters import GroupServer, SentinelGroup, ValkeyCluster, running_cluster, running_sentinels
 from tests.running import answer_of, running_gateway

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from gateway.embedded import StoreProcess, StoreProcessError
-from gateway.store import StoreClient
+from gateway.store.client import StoreClient
 from tests.valkey import eventually
 
 STARTS_A_STORE = """

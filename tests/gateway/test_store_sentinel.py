@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.store import StoreClient
+from gateway.store.client import StoreClient
 from tests.clusters import GroupServer, SentinelGroup, running_sentinels
 from tests.valkey import connected, eventually
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from redis.exceptions import ResponseError
 
-from gateway.store_address import Argument, Command, Endpoint
-from gateway.store_layout import layout_of
-from gateway.store_replies import Redirected, as_exception
-from gateway.store_slots import SLOTS, block_s_of, key_of, parts_of, slot_of
+from gateway.store.address import Argument, Command, Endpoint
+from gateway.store.layout import layout_of
+from gateway.store.replies import Redirected, as_exception
+from gateway.store.slots import SLOTS, block_s_of, key_of, parts_of, slot_of
 
 ASKED = Endpoint("10.0.0.9", 7000)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gateway.metrics_table import METRICS
-from gateway.span_table import ATTRIBUTES, SPANS
-from gateway.telemetry_docs import telemetry_markdown
+from gateway.telemetry.docs import telemetry_markdown
+from gateway.telemetry.metrics_table import METRICS
+from gateway.telemetry.span_table import ATTRIBUTES, SPANS
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "telemetry.md"
 

@@ -12,10 +12,10 @@ import msgspec
 import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
-from gateway import spans
-from gateway.logs import RequestLog
-from gateway.settings import Settings
-from gateway.timeline import Timeline
+from gateway.settings.reading import Settings
+from gateway.telemetry import spans
+from gateway.telemetry.logs import RequestLog
+from gateway.telemetry.timeline import Timeline
 from tests.valkey import eventually
 
 from .otlp import Collector, http_collector
@@ -110,7 +110,7 @@ async def test_late_notes_of_a_running_unsampled_request_wait_for_its_end(
 async def test_finished_parts_of_a_long_request_are_sent_early(
     start: Start, collector: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.telemetry._FLUSH_EARLY_AFTER_S", 0.02)
+    monkeypatch.setattr("gateway.telemetry.telemetry._FLUSH_EARLY_AFTER_S", 0.02)
     telemetry = start(collector.endpoint, BSP_SCHEDULE_DELAY="10")
     timeline = telemetry.begin(CHAT, [])
     timeline.note("auth.authenticate", timeline.started, timeline.started)

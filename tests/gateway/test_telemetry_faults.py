@@ -12,10 +12,10 @@ import structlog
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
-from gateway.metrics_merge import render
-from gateway.settings import Settings
-from gateway.span_export import SpanExport
-from gateway.telemetry import Telemetry
+from gateway.settings.reading import Settings
+from gateway.telemetry.metrics_merge import render
+from gateway.telemetry.span_export import SpanExport
+from gateway.telemetry.telemetry import Telemetry
 
 from .otlp import black_hole, free_port
 

@@ -13,9 +13,9 @@ from oteltap import OtelTapHttpProtobufReceiver, OtelTapHttpProtobufReceiverSett
 from auth import Grant, Meter
 from backends import Attempt, Candidate
 from cache import Answer, Entry, Hit, Miss, Step, Verdict
-from gateway import spans
-from gateway.settings import Settings
-from gateway.span_table import ATTRIBUTES, SPANS
+from gateway.settings.reading import Settings
+from gateway.telemetry import spans
+from gateway.telemetry.span_table import ATTRIBUTES, SPANS
 
 from .otlp import Collector, free_port, grpc_collector, http_collector
 from .recorded import CHAT, SPAN, TRACE, TRACEPARENT, Start, answered, sent, starting

@@ -11,9 +11,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gateway.settings_errors import SettingsError
-from gateway.settings_sections import AdminTlsSettings, TlsSettings
-from gateway.tls import server_context
+from gateway.host.tls import server_context
+from gateway.settings.errors import SettingsError
+from gateway.settings.sections import AdminTlsSettings, TlsSettings
 
 from .certificates import Certificates, make_certificates
 from .serving import Serving, serving

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.tracecontext import NOTHING, read_headers
+from gateway.telemetry.tracecontext import NOTHING, read_headers
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 SPAN = "00f067aa0ba902b7"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.upstream_errors import normalise
+from gateway.replies.upstream_errors import normalise
 
 
 def error_of(status: int, body: Any) -> dict[str, Any]:

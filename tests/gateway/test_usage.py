@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from gateway.store import StoreClient
-from gateway.usage import UsageRecorder
-from gateway.usage_store import Bucket, Counts, Level, Tally, UsageStore
+from gateway.store.client import StoreClient
+from gateway.usage.recorder import UsageRecorder
+from gateway.usage.store import Bucket, Counts, Level, Tally, UsageStore
 from tests.valkey import Valkey, running_valkey
 
 NOON_S = 1_795_953_600  # 2026-11-29T12:00:00Z

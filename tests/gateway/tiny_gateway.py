@@ -15,11 +15,11 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from gateway.control import ControlRecord, KeyChanged
-from gateway.metrics import Metrics
-from gateway.runtime import Asgi, Readiness, Runtime
-from gateway.settings import Settings
-from gateway.timeline import Timeline
+from gateway.host.control import ControlRecord, KeyChanged
+from gateway.host.runtime import Asgi, Readiness, Runtime
+from gateway.settings.reading import Settings
+from gateway.telemetry.metrics import Metrics
+from gateway.telemetry.timeline import Timeline
 
 
 class TinyGateway:

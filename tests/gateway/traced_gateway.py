@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from gateway.runtime import Runtime
-from gateway.settings import Settings
-from gateway.telemetry import Telemetry
-from gateway.timeline import Timeline
+from gateway.host.runtime import Runtime
+from gateway.settings.reading import Settings
+from gateway.telemetry.telemetry import Telemetry
+from gateway.telemetry.timeline import Timeline
 
 from .tiny_gateway import TinyGateway
 

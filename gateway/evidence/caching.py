@@ -1,0 +1,196 @@
+"""Opens the cache of a worker: its index kept up from the store, its evidence gathered behind the path, its modes."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+from redis.exceptions import RedisError
+
+from backends import Pools
+from cache import (
+    AgreementJudge,
+    Audits,
+    Books,
+    EmbedQueue,
+    FaissIndex,
+    Follower,
+    Judge,
+    ModelError,
+    NoEmbedder,
+    RedisEntries,
+    Sampling,
+    SemanticCache,
+    Spaces,
+    open_embedder,
+)
+
+from ..host.control import CacheModeChanged, ControlRecord
+from ..host.runtime import Runtime
+from ..settings.reading import Settings
+from ..store.client import StoreClient
+from .decisions import Decisions
+from .judging import Asker, ModelJudge, ServedAudits, Spending
+from .modes import read_modes
+from .policy import CachePolicies
+from .witness import Witness
+
+_log = structlog.get_logger("gateway.evidence.caching")
+
+# How long a start waits for the index to be rebuilt from the store.
+_CATCH_UP_S = 10.0
+# A blocking read of the change streams is silent for as long as nothing changes.
+_READER_SILENCE_S = 30.0
+_AFTER_FAULT_S = 1.0
+# How often a namespace is judged anew at most: it takes milliseconds of a thread, and a ledger of up to a megabyte.
+_SETTLE_EVERY_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Caching:
+    """`standing` is what readiness is to say of it: it works without an embedder, but only for equal texts."""
+
+    cache: SemanticCache
+    policies: CachePolicies
+    audits: Audits
+    witness: Witness
+    decisions: Decisions
+    standing: tuple[str, ...]
+
+
+async def open_caching(
+    settings: Settings, runtime: Runtime, stores: dict[str, StoreClient], pools: Pools, stack: AsyncExitStack
+) -> Caching:
+    policies = await _open_policies(settings, runtime, stores["durable"])
+    embed, standing = await _open_embedder(settings, policies)
+    stack.callback(embed.close)
+    spaces = Spaces(FaissIndex)
+    if isinstance(embed, EmbedQueue):
+        await _follow_changes(runtime, spaces, embed, stack)
+    entries = RedisEntries(stores["cache"], secret=runtime.secret)
+    asker = Asker(pools, Spending(settings.cache.audits.calls_per_hour))
+    audits = await _open_audits(settings, runtime, stores["durable"], policies, entries, embed, asker, stack)
+    cache = SemanticCache(
+        entries,
+        embed,
+        spaces,
+        audits,
+        secret=runtime.secret,
+        ttl_s=settings.cache.ttl_s,
+        semantic_deadline_s=settings.cache.semantic_deadline_ms / 1000,
+        max_entry_bytes=settings.cache.max_entry_kib << 10,
+    )
+    decisions = Decisions(
+        stores["cache"], cache, secret=runtime.secret, kept_s=settings.cache.decisions_kept_s
+    )
+    _in_background(decisions.run, stack)
+    served = ServedAudits(asker, cache, audits, share=settings.cache.audits.served_share, rng=_dice())
+    _in_background(served.run, stack)
+    return Caching(cache, policies, audits, Witness(served, decisions), decisions, standing)
+
+
+async def _open_audits(
+    settings: Settings,
+    runtime: Runtime,
+    store: StoreClient,
+    policies: CachePolicies,
+    entries: RedisEntries,
+    embed: EmbedQueue | NoEmbedder,
+    asker: Asker,
+    stack: AsyncExitStack,
+) -> Audits:
+    wanted = settings.cache.audits
+    judge: Judge = AgreementJudge(embed) if wanted.judge == "agreement" else ModelJudge(asker, wanted.judge)
+    books = Books(store, secret=runtime.secret, rules=policies.rules, settle_every_s=_SETTLE_EVERY_S)
+    sampling = Sampling(wanted.shadow_share, wanted.per_minute)
+    audits = Audits(books, entries, judge, sampling=sampling, rng=_dice())
+    try:
+        await books.catch_up()
+    except (OSError, RedisError):
+        _log.warning("what was reported wrong is not known until the durable store answers")
+    for work in (books.run, audits.run):
+        _in_background(work, stack)
+    return audits
+
+
+def _dice() -> random.Random:
+    return random.Random()  # noqa: S311 - it decides what is looked at, not who may do what
+
+
+async def _open_policies(settings: Settings, runtime: Runtime, store: StoreClient) -> CachePolicies:
+    policies = CachePolicies(settings.cache)
+
+    def follow(change: ControlRecord) -> None:
+        if isinstance(change, CacheModeChanged):
+            policies.switch(change.tenant, change.namespace, change.mode)
+
+    runtime.on_control(follow)
+    try:
+        policies.switch_all(await read_modes(store))
+    except (OSError, RedisError):
+        _log.warning("cache modes are as configured: the durable store does not tell what admins switched")
+    return policies
+
+
+async def _open_embedder(
+    settings: Settings, policies: CachePolicies
+) -> tuple[EmbedQueue | NoEmbedder, tuple[str, ...]]:
+    wanted = settings.cache.embedder
+    if not policies.may_be_similar or wanted.kind == "none":
+        return NoEmbedder(), ()
+    model = wanted.model or str(settings.model_folder)
+    if wanted.kind == "onnx" and not await asyncio.to_thread(Path(model).is_dir):
+        reason = f"no embedding model in {model}: exact matches only; run `echogate models prepare`"
+        _log.warning("no embedding model", folder=model, remedy="echogate models prepare")
+        return NoEmbedder(), (reason,)
+    try:
+        embedder = await asyncio.to_thread(
+            open_embedder, wanted.kind, model=model, precision=wanted.precision
+        )
+    except ModelError as error:
+        _log.error("the embedding model was refused", reason=str(error))
+        return NoEmbedder(), (f"the embedding model was refused: {error}",)
+    return EmbedQueue(embedder), ()
+
+
+async def _follow_changes(runtime: Runtime, spaces: Spaces, embed: EmbedQueue, stack: AsyncExitStack) -> None:
+    """Rebuild the index from the store's change streams and keep it up with what other workers store."""
+    reader = await stack.enter_async_context(
+        StoreClient.open(runtime.cache_url, silence_s=_READER_SILENCE_S, name="cache changes")
+    )
+    follower = Follower(reader, spaces, secret=runtime.secret, fingerprint=embed.fingerprint)
+    _in_background(follower.run, stack)
+    try:
+        async with asyncio.timeout(_CATCH_UP_S):
+            await follower.caught_up.wait()
+    except TimeoutError:
+        _log.warning("the index is not yet rebuilt; older entries are found once it is")
+
+
+def _in_background(work: Callable[[], Coroutine[None, None, None]], stack: AsyncExitStack) -> None:
+    task = asyncio.create_task(_lasting(work))
+
+    async def stop() -> None:
+        task.cancel()
+        await asyncio.wait((task,))
+
+    stack.push_async_callback(stop)
+
+
+async def _lasting(work: Callable[[], Coroutine[None, None, None]]) -> None:
+    """A fault in what runs behind the path must not end it for good, nor be silent."""
+    while True:
+        try:
+            await work()
+        except Exception as error:  # the boundary of a task that nobody awaits
+            _log.error(
+                "background work failed and is begun again",
+                work=work.__qualname__,
+                error=type(error).__name__,
+            )
+        await asyncio.sleep(_AFTER_FAULT_S)

@@ -1,0 +1,1 @@
+"""What model servers send that needs mending or translating on its way."""

@@ -1,0 +1,91 @@
+"""The cache's part of the configuration: its keys, defaults and bounds. Pure, like settings/sections.py."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, StringConstraints, model_validator
+
+from .sections import Section
+
+NamespaceName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9._-]{1,64}$")]
+# YAML 1.1 reads a bare `off` as false.
+_Mode = Annotated[
+    Literal["semantic", "shadow", "exact", "off"],
+    BeforeValidator(lambda mode: "off" if mode is False else mode),
+]
+_Treatment = Literal["semantic", "exact", "bypass"]
+_Budget = Annotated[float, Field(gt=0, le=0.5)]
+_Cosine = Annotated[float, Field(ge=-1, le=1)]
+_Seconds = Annotated[float, Field(gt=0)]
+
+
+class EmbedderSettings(Section):
+    """`model`: a prepared folder (onnx; null means the data folder's) or a sentence-transformers name."""
+
+    kind: Literal["onnx", "sentence_transformers", "none"] = "onnx"
+    precision: Literal["int8", "fp32"] = "int8"
+    model: str | None = None
+
+    @model_validator(mode="after")
+    def _named(self) -> EmbedderSettings:
+        if self.kind == "sentence_transformers" and self.model is None:
+            raise ValueError("sentence_transformers needs cache.embedder.model, a model name or folder")
+        return self
+
+
+class CueSettings(Section):
+    """What becomes of a question whose words say that its answer is one person's, of its moment, …: shared like any
+    other, matched exactly only, or neither read nor stored."""
+
+    personal: _Treatment = "exact"
+    time_bound: _Treatment = "exact"
+    time_bound_ttl_s: _Seconds = 300.0
+    freshness: _Treatment = "bypass"
+    low_information: _Treatment = "exact"
+
+
+class AuditSettings(Section):
+    """How many answers are checked, and what that may cost. `judge` is `agreement`, or the public name of a model."""
+
+    shadow_share: Annotated[float, Field(ge=0, le=1)] = 0.3
+    served_share: Annotated[float, Field(ge=0, le=1)] = 0.02
+    judge: str = "agreement"
+    per_minute: Annotated[int, Field(ge=1, le=100_000)] = 600
+    calls_per_hour: Annotated[int, Field(ge=0, le=1_000_000)] = 600
+
+
+class NamespaceSettings(Section):
+    """What one namespace has otherwise than the rest of the cache; null: nothing."""
+
+    mode: _Mode | None = None
+    policy: Literal["guarded", "learned", "fixed"] | None = None
+    threshold: _Cosine | None = None
+    budget: _Budget | None = None
+    strict: bool | None = None
+    ttl_s: _Seconds | None = None
+    cues: CueSettings | None = None
+
+
+class CacheSettings(Section):
+    mode: _Mode = "semantic"
+    policy: Literal["guarded", "learned", "fixed"] = "guarded"
+    threshold: _Cosine = 0.95
+    budget: _Budget = 0.02
+    strict: bool = False
+    ttl_s: _Seconds = 86_400.0
+    semantic_deadline_ms: Annotated[float, Field(gt=0)] = 250.0
+    max_entry_kib: Annotated[int, Field(ge=1, le=65_536)] = 1024
+    scope: Literal["tenant", "service", "user"] = "tenant"
+    decisions_kept_s: Annotated[int, Field(ge=60, le=86_400)] = 3_600
+    embedder: EmbedderSettings = EmbedderSettings()
+    cues: CueSettings = CueSettings()
+    audits: AuditSettings = AuditSettings()
+    namespaces: dict[NamespaceName, NamespaceSettings] = Field(default={})
+
+    def of(self, namespace: str) -> CacheSettings:
+        """As it is in this namespace."""
+        own = self.namespaces.get(namespace)
+        if own is None:
+            return self
+        return self.model_copy(update={name: value for name, value in own if value is not None})

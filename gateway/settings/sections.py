@@ -1,0 +1,130 @@
+"""The sections of the configuration: their keys, defaults and bounds. Pure; reading is settings/reading.py's."""
+
+from __future__ import annotations
+
+import ipaddress
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from ..store.address import StoreAddress
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+def split_bind(bind: str) -> tuple[str, int]:
+    """Host and port of `127.0.0.1:8080` or `[::1]:8080`. Raises ValueError."""
+    host, _, port = bind.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not port.isdigit() or int(port) > 65535:
+        raise ValueError(f"expected HOST:PORT such as 127.0.0.1:8080, found {bind!r}")
+    return host, int(port)
+
+
+def _checked_bind(bind: str) -> str:
+    split_bind(bind)
+    return bind
+
+
+Bind = Annotated[str, AfterValidator(_checked_bind)]
+
+
+def _checked_proxy(proxy: str) -> str:
+    try:
+        ipaddress.ip_network(proxy)
+    except ValueError as error:
+        raise ValueError(f"expected addresses or networks such as 10.0.0.0/8, found {error}") from error
+    return proxy
+
+
+# Of requests that come from these, X-Forwarded-For and X-Forwarded-Proto are believed.
+Proxies = tuple[Annotated[str, AfterValidator(_checked_proxy)], ...]
+
+
+class TlsSettings(Section):
+    """PEM files; `cert` holds the whole chain."""
+
+    cert: Path
+    key: Path
+
+
+class AdminTlsSettings(TlsSettings):
+    """With `client_ca`, whoever connects needs a certificate that it has signed."""
+
+    client_ca: Path | None = None
+
+
+class ServerSettings(Section):
+    bind: Bind = "127.0.0.1:8080"
+    workers: Annotated[int, Field(ge=1, le=256)] = 1
+    body_limit_mib: Annotated[int, Field(ge=1, le=64)] = 4
+    grace_s: Annotated[float, Field(ge=0, le=3600)] = 30.0
+    tls: TlsSettings | None = None
+    trusted_proxies: Proxies = ()
+
+
+class AdminSettings(Section):
+    """`audit_key_env` names the environment variable of the audit log's key; null: `audit.key` in the data folder.
+    `events_secret_env` names that of the secret which signs events; null: events need an admin key."""
+
+    bind: Bind = "127.0.0.1:8081"
+    tls: AdminTlsSettings | None = None
+    trusted_proxies: Proxies = ()
+    audit_key_env: str | None = None
+    events_secret_env: str | None = None
+
+
+def _checked_store_url(url: str) -> str:
+    StoreAddress.parse(url)  # its message does not repeat the URL, which may hold a password
+    return url
+
+
+StoreUrl = Annotated[str, AfterValidator(_checked_store_url)]
+
+
+class StoreSettings(Section):
+    """Two roles; null means the embedded store."""
+
+    durable: Annotated[StoreUrl | None, Field(repr=False)] = None
+    cache: Annotated[StoreUrl | None, Field(repr=False)] = None
+    deadline_ms: Annotated[float, Field(gt=0, le=10_000)] = 50.0
+
+    @model_validator(mode="after")
+    def _both_or_none(self) -> StoreSettings:
+        if (self.durable is None) != (self.cache is None):
+            raise ValueError("set both store.durable and store.cache (they may be equal), or neither")
+        return self
+
+    @property
+    def is_embedded(self) -> bool:
+        return self.durable is None
+
+
+class LimitSettings(Section):
+    """`requests_per_s` and `burst` are those of new keys. `store_gone` says what holds while the durable store is
+    away: each worker's share, nothing passes, or everything does."""
+
+    requests_per_s: Annotated[float, Field(ge=10, le=5_000)] = 100.0
+    burst: Annotated[int, Field(ge=1, le=1_000_000_000)] = 500
+    charge_hits: bool = False
+    store_gone: Literal["local", "closed", "open"] = "local"
+
+
+class PriceSettings(Section):
+    """Of a million tokens, in whatever money budgets are given in."""
+
+    input: Annotated[float, Field(ge=0)]
+    output: Annotated[float, Field(ge=0)]
+
+
+class TelemetrySettings(Section):
+    """`trust`: whether an incoming traceparent becomes the parent, a link, or nothing.
+
+    Everything else about tracing is OpenTelemetry's own environment (OTEL_*).
+    """
+
+    trust: Literal["parent", "link", "ignore"] = "parent"
+    slow_ms: Annotated[float, Field(gt=0)] = 10_000.0

@@ -1,0 +1,1 @@
+"""What keys, services and tenants have used."""

@@ -261,12 +261,15 @@ async def test_retries_refusals_and_faults_put_no_secret_and_no_word_into_spans(
         async with running_gateway(settings=Settings.model_validate(settings)) as gateway:
             await gateway.chat(prompt, user=user)  # both members fail
             await streamed(gateway, prompt, user=user)
+            for upstream in (one, other):
+                upstream.unscript()
             limited = await gateway.new_key(rate_per_s=0.01, burst=1)
             assert [(await gateway.chat(prompt, key=limited)).status_code for _ in range(2)][-1] == 429
             await gateway.chat(prompt, headers={"x-api-key": f"eg-{user}-{user}"})
             monkeypatch.setattr(gateway.plane.cache, "store", None)  # a fault of ours
-            one.stream([delta(answer), *ANSWER])
-            other.stream([delta(answer), *ANSWER])
+            for upstream in (one, other):
+                upstream.unscript()  # which member was asked for what before is chance
+                upstream.stream([delta(answer), *ANSWER])
             await streamed(gateway, f"{prompt}?")
             await gateway.idle()
             key = gateway.key

@@ -86,6 +86,10 @@ class ScriptedUpstream:
     def script(self, handler: Handler, *, times: int = 1) -> None:
         self._scripts.extend([handler] * times)
 
+    def unscript(self) -> None:
+        """Drop the scripts that nobody has asked for: the defaults answer again."""
+        self._scripts.clear()
+
     # What arrived
 
     @property

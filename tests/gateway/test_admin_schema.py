@@ -49,6 +49,8 @@ async def test_no_request_makes_the_admin_api_break_its_word(tmp_path: Path) -> 
 @asynccontextmanager
 async def served(admin: Admin) -> AsyncIterator[str]:
     listener = socket.create_server(("127.0.0.1", 0))
+    # asyncio's own loop leaves Nagle's algorithm on, which makes every reply wait for the client's delayed ACK.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     config = uvicorn.Config(admin.app, log_config=None, access_log=False, lifespan="off")
     server = uvicorn.Server(config)
     server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign, assignment] # the test's own signals

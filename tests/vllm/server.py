@@ -5,12 +5,13 @@ It takes most of a minute to start, three times over for the imports of its thre
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -113,3 +114,25 @@ def _await_answer(server: Vllm) -> None:
                 return
         assert time.monotonic() < deadline_s, f"vLLM did not answer within {_START_S:g} s"
         time.sleep(0.25)
+
+
+@asynccontextmanager
+async def slowed(server: Vllm) -> AsyncIterator[None]:
+    """The engine runs a seventh of the time: on a quick machine an answer is whole before its first word arrives."""
+    engine = server.engine
+
+    async def hold_back() -> None:
+        while True:
+            os.kill(engine, signal.SIGSTOP)
+            await asyncio.sleep(0.06)
+            os.kill(engine, signal.SIGCONT)
+            await asyncio.sleep(0.01)
+
+    holding = asyncio.create_task(hold_back())
+    try:
+        yield
+    finally:
+        holding.cancel()
+        await asyncio.wait([holding])
+        with suppress(ProcessLookupError):
+            os.kill(engine, signal.SIGCONT)

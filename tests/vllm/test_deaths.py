@@ -13,7 +13,7 @@ from tests.e2e.pool_deployment import backends, until_backend
 from tests.gateway.otlp import Collector
 
 from .asking import Client, Stream, both
-from .server import CONTEXT, Vllm
+from .server import CONTEXT, Vllm, slowed
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(420)]
 
@@ -33,9 +33,10 @@ async def test_the_api_server_is_killed(
 ) -> None:
     async with both(tmp_path, mortal_vllm, llama, collector, llama_tier=1) as client:
         seen = Stream()
-        reading = asyncio.create_task(client.stream("a story", seen, max_tokens=LONG))
-        await asyncio.wait_for(seen.has_content.wait(), 60)
-        mortal_vllm.process.kill()
+        async with slowed(mortal_vllm):
+            reading = asyncio.create_task(client.stream("a story", seen, max_tokens=LONG))
+            await asyncio.wait_for(seen.has_content.wait(), 60)
+            mortal_vllm.process.kill()
         await asyncio.wait_for(reading, 30)
         assert seen.ending == "error-frame"
         await nothing_is_left(client, "a story")

@@ -18,7 +18,7 @@ from tests.e2e.pool_deployment import backends, until_backend
 from tests.gateway.otlp import Collector
 
 from .asking import Client, Stream, both
-from .server import CONTEXT, MODEL, Vllm
+from .server import CONTEXT, MODEL, Vllm, slowed
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(420)]
 
@@ -107,9 +107,9 @@ async def test_routing_follows_a_real_queue_and_says_what_is_short(
 
             async def is_queueing() -> bool:
                 said = (await backends(client.echogate))["vllm"]["signals"]
-                return said["waiting"] is not None and said["waiting"] > 2 and said["kv_usage"] > 0.5
+                return said["waiting"] is not None and said["waiting"] > 2
 
-            await until(is_queueing, within_s=30)
+            await until(is_queueing, within_s=60)
             chosen = [(await client.ask()).headers["x-echogate-backend"] for _ in range(4)]
             assert chosen == ["llama"] * 4
 
@@ -169,8 +169,9 @@ async def test_an_engine_that_hangs_is_given_up(
     timeouts = {"idle_timeout_s": 2}
     async with both(tmp_path, vllm, llama, collector, llama_tier=1, timeouts=timeouts) as client:
         seen = Stream()
-        reading = asyncio.create_task(client.stream("a long story", seen, max_tokens=LONG))
-        await asyncio.wait_for(seen.has_content.wait(), 30)
+        async with slowed(vllm):
+            reading = asyncio.create_task(client.stream("a long story", seen, max_tokens=LONG))
+            await asyncio.wait_for(seen.has_content.wait(), 30)
         engine = vllm.engine
         os.kill(engine, signal.SIGSTOP)
         try:
@@ -187,11 +188,12 @@ async def test_the_engine_is_killed(tmp_path: Path, vllm: Vllm, llama: Llama, co
     async with both(tmp_path, vllm, llama, collector, llama_tier=1) as client:
         streams = [Stream() for _ in range(4)]
         texts = [f"story {number}" for number in range(4)]
-        reading = [
-            asyncio.create_task(client.stream(text, seen, max_tokens=LONG))
-            for text, seen in zip(texts, streams, strict=True)
-        ]
-        await asyncio.gather(*(asyncio.wait_for(seen.has_content.wait(), 60) for seen in streams))
+        async with slowed(vllm):
+            reading = [
+                asyncio.create_task(client.stream(text, seen, max_tokens=LONG))
+                for text, seen in zip(texts, streams, strict=True)
+            ]
+            await asyncio.gather(*(asyncio.wait_for(seen.has_content.wait(), 60) for seen in streams))
         os.kill(vllm.engine, signal.SIGKILL)
         replies = [await client.ask() for _ in range(5)]
         await asyncio.wait_for(asyncio.gather(*reading), 60)

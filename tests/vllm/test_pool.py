@@ -23,6 +23,9 @@ from .server import CONTEXT, MODEL, Vllm, slowed
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(420)]
 
 LONG = CONTEXT - 100
+# What a client may see of a death in mid-stream. A quick engine may have made the whole answer before it died; cut by
+# `max_tokens`, that is not stored either.
+ENDINGS = {"full", "error-frame"}
 
 
 @asynccontextmanager
@@ -178,7 +181,7 @@ async def test_an_engine_that_hangs_is_given_up(
             await asyncio.wait_for(reading, 30)
         finally:
             os.kill(engine, signal.SIGCONT)
-        assert seen.ending == "error-frame"
+        assert seen.ending in ENDINGS
         assert not await client.is_stored("a long story", max_tokens=LONG)
         await until_idle(client, vllm)
 
@@ -197,7 +200,7 @@ async def test_the_engine_is_killed(tmp_path: Path, vllm: Vllm, llama: Llama, co
         os.kill(vllm.engine, signal.SIGKILL)
         replies = [await client.ask() for _ in range(5)]
         await asyncio.wait_for(asyncio.gather(*reading), 60)
-        assert [seen.ending for seen in streams] == ["error-frame"] * 4
+        assert {seen.ending for seen in streams} <= ENDINGS
         assert [reply.status_code for reply in replies] == [200] * 5
         assert {reply.headers["x-echogate-backend"] for reply in replies} == {"llama"}
         assert not any([await client.is_stored(text, max_tokens=LONG) for text in texts])

@@ -32,17 +32,17 @@ check: .venv/installed
 
 test: .venv/installed
 	.venv/bin/python -m tests.prepare
-	.venv/bin/python $(PYTEST) -n 2 -m "not full and not vllm"
+	.venv/bin/python $(PYTEST) -n 2 -m "not full and not vllm" $(AGAIN)
 
 test-full: .venv-full/installed
 	.venv-full/bin/python -m tests.prepare
-	.venv-full/bin/python $(PYTEST) -m "full and not vllm"
+	.venv-full/bin/python $(PYTEST) -m "full and not vllm" $(AGAIN)
 
 # Its environment lies outside the checkout, so that a machine pays for it once; it is installed while nothing else runs.
 test-vllm: .venv/installed
 	.venv/bin/python -m tests.vllm.environment
 	.venv/bin/python -m tests.prepare
-	.venv/bin/python $(PYTEST) -m vllm tests/vllm
+	.venv/bin/python $(PYTEST) -m vllm tests/vllm $(AGAIN)
 
 demo: .venv-demo/installed
 	@.venv-demo/bin/python -m gateway.embedded.demo --data-dir $(DATA) $(if $(PORT),--port $(PORT)) $(if $(ONCE),--once)

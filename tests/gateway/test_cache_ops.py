@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -39,10 +40,10 @@ async def explained(
 
 
 async def past(gateway: RunningGateway, request_id: str) -> CacheTold:
-    found = [await gateway.ask_cache(ExplainPast(request_id))]
-    while found[-1].told is None and len(found) < 50:  # decisions are written in the background
-        found.append(await gateway.ask_cache(ExplainPast(request_id)))
-    return found[-1]
+    async with asyncio.timeout(10):  # decisions are written in the background
+        while (found := await gateway.ask_cache(ExplainPast(request_id))).told is None:
+            await asyncio.sleep(0.01)
+    return found
 
 
 async def test_a_hit_is_explained_with_its_neighbours_and_no_model_is_asked() -> None:

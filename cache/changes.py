@@ -18,10 +18,13 @@ _FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Added:
+    """`epoch` is the namespace's at the time of writing: under another one it is not there any more."""
+
     space: bytes
     entry_id: int
     vector: Vector
     expires_at_s: float
+    epoch: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,7 @@ class _Record(msgspec.Struct, array_like=True, frozen=True):
     entry_id: int = 0
     vector: bytes = b""
     expires_at_s: float = 0.0
+    epoch: bytes = b""
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -55,7 +59,13 @@ def encode(change: Change) -> bytes:
     match change:
         case Added():
             record = _Record(
-                _FORMAT, "add", change.space, change.entry_id, to_bytes(change.vector), change.expires_at_s
+                _FORMAT,
+                "add",
+                change.space,
+                change.entry_id,
+                to_bytes(change.vector),
+                change.expires_at_s,
+                change.epoch,
             )
         case Removed():
             record = _Record(_FORMAT, "remove", change.namespace_tag, change.entry_id)
@@ -70,7 +80,8 @@ def decode(data: bytes) -> Change | None:
         if record.format != _FORMAT:
             return None
         if record.kind == "add":
-            return Added(record.place, record.entry_id, from_bytes(record.vector), record.expires_at_s)
+            vector = from_bytes(record.vector)
+            return Added(record.place, record.entry_id, vector, record.expires_at_s, record.epoch)
     except (msgspec.MsgspecError, UnusableVector):
         return None
     if record.kind == "remove":

@@ -11,23 +11,21 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Sequence
 from typing import Any, cast
 
-from redis.exceptions import ResponseError
-
 from . import changes, entry_record
-from .errors import StoreUnavailable
+from .entry_scan import answered, scan_vectors
 from .identity import Keys, answer_id, namespace_tag
-from .interfaces import Found, Store
+from .interfaces import Found, ShardedStore
 from .model import Entry, Partition, Question, Ticket
 
 # An epoch must survive the longest generation between a look-up and its write; writes prolong it.
 _EPOCH_TTL_MS = 3_600_000
 _REMEMBERED_KEYS = 4096
 
-# KEYS: epoch, entry, changes, blocked. ARGV: epoch at look-up, record, TTL in ms, change ("" for none), stream bound,
-# the pair of question and answer.
+# KEYS: epoch, entry, changes, blocked, vector. ARGV: epoch at look-up, record, TTL in ms, change ("" for none), stream
+# bound, the pair of question and answer. What is announced is kept as well: the stream forgets, an index must not.
 _PUT = """
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 if redis.call('SISMEMBER', KEYS[4], ARGV[6]) == 1 then return 0 end
@@ -37,23 +35,27 @@ if redis.call('PTTL', KEYS[1]) < ttl then redis.call('PEXPIRE', KEYS[1], ttl) en
 if ARGV[4] ~= '' then
   redis.call('XADD', KEYS[3], 'MAXLEN', '~', ARGV[5], '*', 'c', ARGV[4])
   if redis.call('PTTL', KEYS[3]) < ttl then redis.call('PEXPIRE', KEYS[3], ttl) end
+  redis.call('SET', KEYS[5], ARGV[4], 'PX', ttl)
+else
+  redis.call('DEL', KEYS[5])
 end
 return 1
 """
 
-# KEYS: entry, changes. ARGV: change, stream bound, TTL in ms for a stream without one.
+# KEYS: entry, changes, vector. ARGV: change, stream bound, TTL in ms for a stream without one.
 _REMOVE = """
 local removed = redis.call('DEL', KEYS[1])
+redis.call('DEL', KEYS[3])
 redis.call('XADD', KEYS[2], 'MAXLEN', '~', ARGV[2], '*', 'c', ARGV[1])
 if redis.call('PTTL', KEYS[2]) < 0 then redis.call('PEXPIRE', KEYS[2], ARGV[3]) end
 return removed
 """
 
-# KEYS: entry, changes, blocked. ARGV: change, stream bound, TTL in ms, the pair of question and answer.
+# KEYS: entry, changes, blocked, vector. ARGV: change, stream bound, TTL in ms, the pair of question and answer.
 _BLOCK = """
 redis.call('SADD', KEYS[3], ARGV[4])
 redis.call('PEXPIRE', KEYS[3], ARGV[3])
-redis.call('DEL', KEYS[1])
+redis.call('DEL', KEYS[1], KEYS[4])
 redis.call('XADD', KEYS[2], 'MAXLEN', '~', ARGV[2], '*', 'c', ARGV[1])
 if redis.call('PTTL', KEYS[2]) < 0 then redis.call('PEXPIRE', KEYS[2], ARGV[3]) end
 return 1
@@ -76,7 +78,7 @@ class RedisEntries:
 
     def __init__(
         self,
-        store: Store,
+        store: ShardedStore,
         *,
         secret: bytes,
         changes_kept: int = 16_384,
@@ -100,7 +102,7 @@ class RedisEntries:
     ) -> list[Entry | None]:
         keys = self._keys_of(partition.namespace)
         names = [keys.entry(entry_id) for entry_id in entry_ids]
-        epoch, *records = await _reply(self._store.execute("MGET", keys.epoch, *names, deadline=deadline))
+        epoch, *records = await answered(self._store.execute("MGET", keys.epoch, *names, deadline=deadline))
         return [
             self.valid(record, epoch, partition, entry_id)
             for record, entry_id in zip(records, entry_ids, strict=True)
@@ -115,12 +117,18 @@ class RedisEntries:
         announced = b""
         if ticket.vector is not None and ticket.space is not None:
             announced = changes.encode(
-                changes.Added(ticket.space, entry.entry_id, ticket.vector, entry.expires_at_s)
+                changes.Added(ticket.space, entry.entry_id, ticket.vector, entry.expires_at_s, ticket.epoch)
             )
-        written = await _reply(
+        written = await answered(
             self._store.script(
                 _PUT,
-                keys=[keys.epoch, keys.entry(entry.entry_id), keys.changes, keys.blocked],
+                keys=[
+                    keys.epoch,
+                    keys.entry(entry.entry_id),
+                    keys.changes,
+                    keys.blocked,
+                    keys.vector(entry.entry_id),
+                ],
                 args=[
                     ticket.epoch,
                     entry_record.encode(entry, partition, ticket.epoch),
@@ -137,10 +145,10 @@ class RedisEntries:
     async def block(self, namespace: str, entry_id: int, answer_id: int, *, deadline: float) -> None:
         keys = self._keys_of(namespace)
         change = changes.encode(changes.Removed(namespace_tag(self._secret, namespace), entry_id))
-        await _reply(
+        await answered(
             self._store.script(
                 _BLOCK,
-                keys=[keys.entry(entry_id), keys.changes, keys.blocked],
+                keys=[keys.entry(entry_id), keys.changes, keys.blocked, keys.vector(entry_id)],
                 args=[change, self._changes_kept, _EPOCH_TTL_MS, _pair(entry_id, answer_id)],
                 deadline=deadline,
             )
@@ -149,10 +157,10 @@ class RedisEntries:
     async def remove(self, namespace: str, entry_id: int, *, deadline: float) -> bool:
         keys = self._keys_of(namespace)
         change = changes.Removed(namespace_tag(self._secret, namespace), entry_id)
-        removed = await _reply(
+        removed = await answered(
             self._store.script(
                 _REMOVE,
-                keys=[keys.entry(entry_id), keys.changes],
+                keys=[keys.entry(entry_id), keys.changes, keys.vector(entry_id)],
                 args=[changes.encode(change), self._changes_kept, _EPOCH_TTL_MS],
                 deadline=deadline,
             )
@@ -162,7 +170,7 @@ class RedisEntries:
     async def flush(self, namespace: str, *, deadline: float) -> None:
         keys = self._keys_of(namespace)
         change = changes.encode(changes.Flushed(namespace_tag(self._secret, namespace)))
-        await _reply(
+        await answered(
             self._store.script(
                 _FLUSH,
                 keys=[keys.epoch, keys.changes],
@@ -170,6 +178,13 @@ class RedisEntries:
                 deadline=deadline,
             )
         )
+
+    def scan_vectors(self, shard: int) -> AsyncIterator[list[changes.Added]]:
+        """Every vector that the shard keeps, in pages, for an index that cannot be had from the stream.
+
+        What was there from the beginning to the end comes at least once. Each page has its own deadline.
+        """
+        return scan_vectors(self._store, shard)
 
     def valid(
         self, record: bytes | None, epoch: bytes | None, partition: Partition, entry_id: int
@@ -184,7 +199,7 @@ class RedisEntries:
         """The namespace's epoch, made now if there is none. Whoever comes second gets the first one's."""
         fresh = self._random_bytes(8)
         name = self._keys_of(namespace).epoch
-        earlier = await _reply(
+        earlier = await answered(
             self._store.execute("SET", name, fresh, "NX", "GET", "PX", _EPOCH_TTL_MS, deadline=deadline)
         )
         return fresh if earlier is None else cast(bytes, earlier)
@@ -224,7 +239,7 @@ class _Finding:
         self._reply.cancel()
 
     async def _found(self) -> Found:
-        record, epoch = await _reply(self._reply)
+        record, epoch = await answered(self._reply)
         partition = self._question.partition
         if epoch is None:
             # The first question of a namespace, or its epoch was evicted: one more round trip, then no more.
@@ -237,10 +252,3 @@ class _Finding:
 
 def _pair(entry_id: int, answer_id: int) -> bytes:
     return b"%016x%016x" % (entry_id, answer_id)
-
-
-async def _reply(pending: Awaitable[Any]) -> Any:
-    try:
-        return await pending
-    except (OSError, ResponseError) as error:
-        raise StoreUnavailable(f"the cache store did not answer: {type(error).__name__}") from error

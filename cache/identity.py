@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hmac
 
-from .model import Partition
+from .model import Partition, owner_of
 
 SHARDS = 16
 _ID_BITS = 63  # ids are signed 64-bit in Faiss; the sign stays free for its "nothing found"
@@ -61,26 +61,50 @@ def is_of_namespace(space: bytes, tag: bytes) -> bool:
     return space.startswith(tag)
 
 
+def tag_of_space(space: bytes) -> bytes:
+    """The tag of the namespace that the space belongs to."""
+    return space[:_NAMESPACE_TAG]
+
+
 def is_of_fingerprint(space: bytes, tag: bytes) -> bool:
     return space[_NAMESPACE_TAG:].startswith(tag)
+
+
+def shard_of(secret: bytes, namespace: str) -> int:
+    """All namespaces of one owner lie in one shard, so that one script can act over all that it keeps."""
+    return digest(secret, b"owner\0" + owner_of(namespace).encode())[0] % SHARDS
 
 
 class Keys:
     """The store's keys of one namespace. They share a hash tag, so one script can change them together."""
 
-    __slots__ = ("_prefix", "blocked", "changes", "epoch")
+    __slots__ = ("_entries", "_vectors", "blocked", "changes", "epoch", "shard")
 
     def __init__(self, secret: bytes, namespace: str) -> None:
         tag = namespace_tag(secret, namespace)
-        shard = tag[0] % SHARDS
-        self._prefix = f"eg:{{{shard:02d}}}:e:"
-        self.epoch = f"eg:{{{shard:02d}}}:epoch:{tag.hex()}"
-        self.blocked = f"eg:{{{shard:02d}}}:blocked:{tag.hex()}"
-        self.changes = changes_key(shard)
+        self.shard = shard_of(secret, namespace)
+        self._entries = key_of(self.shard, "e:")
+        self._vectors = key_of(self.shard, "v:")
+        self.epoch = epoch_key(self.shard, tag)
+        self.blocked = key_of(self.shard, f"blocked:{tag.hex()}")
+        self.changes = changes_key(self.shard)
 
     def entry(self, entry_id: int) -> str:
-        return f"{self._prefix}{entry_id:016x}"
+        return f"{self._entries}{entry_id:016x}"
+
+    def vector(self, entry_id: int) -> str:
+        return f"{self._vectors}{entry_id:016x}"
+
+
+def key_of(shard: int, name: str) -> str:
+    """All keys of one shard share a hash tag: they lie in one slot."""
+    return f"eg:{{{shard:02d}}}:{name}"
 
 
 def changes_key(shard: int) -> str:
-    return f"eg:{{{shard:02d}}}:changes"
+    return key_of(shard, "changes")
+
+
+def epoch_key(shard: int, tag: bytes) -> str:
+    """Of the namespace with this tag."""
+    return key_of(shard, f"epoch:{tag.hex()}")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Generator, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from .model import Entry, Partition, Question, Ticket, Value, Vector
 
@@ -36,6 +36,14 @@ class Store(Protocol):
         ...
 
 
+class ShardedStore(Store, Protocol):
+    """A store that may be a cluster: a command without a key goes to the server that holds `like_key`."""
+
+    def execute(
+        self, *command: Argument, deadline: float | None = None, like_key: Argument | None = None
+    ) -> asyncio.Future[Any]: ...
+
+
 class Embedder(Protocol):
     """Text to unit vector. Blocking: the caller keeps it off the event loop.
 
@@ -54,6 +62,18 @@ class Embedder(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class Batching(Embedder, Protocol):
+    """An embedder for which a call costs much, and many texts in one little more."""
+
+    @property
+    def most_at_once(self) -> int: ...
+
+    def embed_many(self, texts: Sequence[str]) -> list[Vector | Exception]:
+        """For each text, in order, what `embed` returns or raises."""
+        ...
 
 
 class VectorIndex(Protocol):

@@ -30,13 +30,22 @@ class Value(msgspec.Struct, frozen=True):
 class Partition(Value, frozen=True):
     """Everything about a request that must match exactly, as one keyed digest (32 bytes).
 
-    `namespace` is the label that flushes, statistics and epochs go by; it is part of the digest's material.
+    `namespace` is the label that flushes, statistics and epochs go by; it is part of the digest's material. Its first
+    segment (before a "/") is the owner, whom quotas go by.
     """
 
     _unsaid = frozenset({"digest"})
 
     namespace: str
     digest: bytes
+
+    @property
+    def owner(self) -> str:
+        return owner_of(self.namespace)
+
+
+def owner_of(namespace: str) -> str:
+    return namespace.partition("/")[0]
 
 
 class Question(Value, frozen=True):

@@ -80,10 +80,16 @@ class StoreClient:
     def state(self) -> StoreState:
         return self._topology.state
 
-    def execute(self, *command: Argument, deadline: float | None = None) -> asyncio.Future[Any]:
+    def execute(
+        self, *command: Argument, deadline: float | None = None, like_key: Argument | None = None
+    ) -> asyncio.Future[Any]:
+        """`like_key` sends a command that names no key (SCAN) to the server that holds this one."""
         now = time.monotonic()
         return self._topology.send(
-            command, deadline=now + self._deadline_s if deadline is None else deadline, now=now
+            command,
+            deadline=now + self._deadline_s if deadline is None else deadline,
+            now=now,
+            like_key=like_key,
         )
 
     def script(

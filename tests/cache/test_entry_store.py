@@ -25,9 +25,11 @@ class Counting:
         self._store = store
         self.names: list[str] = []
 
-    def execute(self, *command: Argument, deadline: float | None = None) -> asyncio.Future[Any]:
+    def execute(
+        self, *command: Argument, deadline: float | None = None, like_key: Argument | None = None
+    ) -> asyncio.Future[Any]:
         self.names.append(str(command[0]))
-        return self._store.execute(*command, deadline=deadline)
+        return self._store.execute(*command, deadline=deadline, like_key=like_key)
 
     def script(
         self,
@@ -154,3 +156,51 @@ async def test_nothing_that_was_asked_or_answered_is_in_a_key_or_a_repr(
     shown = repr(await store.execute("KEYS", "*")) + repr(entry_for(question, at_s=0.0)) + repr(question)
     shown += repr(ticket_for(question, b"epoch")) + repr(part())
     assert not any(word in shown for word in ("France", "Paris", "team-a:"))
+
+
+async def vectors_in(entries: RedisEntries) -> list[int]:
+    shard = Keys(SECRET, "team-a").shard
+    return [each.entry_id async for page in entries.scan_vectors(shard) for each in page]
+
+
+async def test_vectors_are_kept_as_long_as_their_entries_beside_the_stream(
+    store: StoreClient, entries: RedisEntries, clock: Clock
+) -> None:
+    await put(entries, clock)
+    keys, named = Keys(SECRET, "team-a"), ticket_for(asked(), None).entry_id
+    await store.execute("DEL", keys.changes)
+    assert await vectors_in(entries) == [named]
+    assert await store.execute("PTTL", keys.vector(named)) == pytest.approx(
+        await store.execute("PTTL", keys.entry(named)), abs=50
+    )
+    await entries.remove("team-a", named, deadline=soon())
+    assert await vectors_in(entries) == []
+
+
+async def test_a_flushed_namespace_has_no_vectors(entries: RedisEntries, clock: Clock) -> None:
+    await put(entries, clock)
+    await entries.flush("team-a", deadline=soon())
+    assert await vectors_in(entries) == []
+
+
+async def test_an_answer_that_is_now_for_equal_texts_only_has_no_vector(
+    entries: RedisEntries, clock: Clock
+) -> None:
+    await put(entries, clock)
+    epoch = await entries.epoch("team-a", deadline=soon())
+    question = asked()
+    await entries.put(ticket_for(question, epoch), entry_for(question, at_s=clock()), deadline=soon())
+    assert await vectors_in(entries) == []
+
+
+async def test_a_walk_comes_by_every_vector_of_many_pages(entries: RedisEntries, clock: Clock) -> None:
+    epoch = await entries.epoch("team-a", deadline=soon())
+    texts = [asked(f"question {number}") for number in range(700)]
+    for question in texts:
+        ticket = replace(
+            ticket_for(question, epoch),
+            vector=np.eye(4, dtype=np.float32)[0],
+            space=space(SECRET, question.partition, "f"),
+        )
+        await entries.put(ticket, entry_for(question, at_s=clock()), deadline=soon())
+    assert set(await vectors_in(entries)) == {ticket_for(question, None).entry_id for question in texts}

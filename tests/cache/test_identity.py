@@ -38,6 +38,12 @@ def test_an_id_is_pinned_so_that_an_upgrade_keeps_the_entries() -> None:
     )
 
 
+def test_all_namespaces_of_an_owner_lie_in_one_shard() -> None:
+    shards = {identity.Keys(SECRET, f"acme/{label}/m").shard for label in ("", "default", "other", "x/y")}
+    assert shards == {identity.shard_of(SECRET, "acme")}
+    assert len({identity.shard_of(SECRET, f"tenant-{number}") for number in range(100)}) > 8
+
+
 def test_another_secret_gives_other_names() -> None:
     of = part()
     assert identity.entry_id(SECRET, of, "text") != identity.entry_id(b"another", of, "text")
@@ -64,7 +70,7 @@ def test_a_space_is_apart_for_each_partition_and_embedder_and_tells_both() -> No
 def test_store_keys_hold_digests_only_and_share_a_slot(namespace: str) -> None:
     """No value can widen, escape or share another namespace's keys."""
     keys = identity.Keys(SECRET, namespace)
-    names = [keys.epoch, keys.entry(7), keys.changes]
+    names = [keys.epoch, keys.entry(7), keys.vector(7), keys.changes]
     assert all(re.fullmatch(r"eg:\{(\d\d)\}:[a-z]+(:[0-9a-f]{16})?", name) for name in names)
     assert len({name[3:7] for name in names}) == 1
     assert int(keys.changes[4:6]) < identity.SHARDS

@@ -9,17 +9,19 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import structlog
 
-from auth import Authenticator, LastUsed, Limiter, Prices, Rights, StoreDirectory, StoreLimits
+from auth import Authenticator, LastUsed, Limiter, Rights, StoreDirectory, StoreLimits
 from backends import AddressRule, Pools, VllmBackend
 from cache import SemanticCache
 
 from .admission import Admissions
 from .asking import Asking
 from .callers import Callers
+from .data.cors import Cors
 from .data.feedback import FeedbackDesk
 from .data.health import Health
 from .data.me import Me
 from .data.models import Models
+from .data.wire import Delivery
 from .evidence.caching import open_caching
 from .flight import Flights
 from .front import Front
@@ -32,9 +34,11 @@ from .pools.numbers import PoolMetrics
 from .relay import AnswerFlights
 from .routing import Routing
 from .settings.reading import Settings
+from .settings.sections import CorsSettings
 from .store.client import StoreClient
 from .telemetry.metrics import Metrics
 from .telemetry.telemetry import Telemetry
+from .usage.prices import prices_of
 from .usage.recorder import UsageRecorder
 from .usage.store import UsageStore
 
@@ -126,7 +130,7 @@ async def open_gateway(settings: Settings, runtime: Runtime) -> AsyncIterator[Da
             admissions=Admissions(
                 limiter,
                 usage=await stack.enter_async_context(UsageRecorder.open(usage)),
-                prices=Prices({model: (each.input, each.output) for model, each in settings.prices.items()}),
+                prices=prices_of(settings),
                 charges_hits=settings.limits.charge_hits,
             ),
             routing=routing,
@@ -145,6 +149,8 @@ async def open_gateway(settings: Settings, runtime: Runtime) -> AsyncIterator[Da
             health=Health(lambda: plane.readiness()),  # noqa: PLW0108 - it is made below
             telemetry=telemetry,
             longest_request_s=lambda: routing.longest_request_s,
+            cors=_cors(settings.server.cors),
+            delivery=Delivery(settings.server.compression, settings.server.stream_keep_alive_s),
         )
         if not settings.pools:
             standing = (*standing, "no pools are configured")
@@ -165,6 +171,12 @@ async def open_gateway(settings: Settings, runtime: Runtime) -> AsyncIterator[Da
         )
         PoolMetrics(pools, telemetry.metrics.registry)
         yield plane
+
+
+def _cors(settings: CorsSettings | None) -> Cors:
+    if settings is None:
+        return Cors()
+    return Cors(settings.origins, has_credentials=settings.credentials, max_age_s=settings.max_age_s)
 
 
 async def _open_callers(

@@ -49,8 +49,7 @@ def outcome(timeline: Timeline, reply: Reply, word: str, reason: str | None) -> 
 
 
 def hit(timeline: Timeline, reply: Reply, found: Hit) -> None:
-    word = "HIT-EXACT" if found.tier == "exact" else "HIT-SEMANTIC"
-    outcome(timeline, reply, word, found.verdict.reason if found.verdict else None)
+    outcome(timeline, reply, "HIT-EXACT" if found.is_exact else "HIT-SEMANTIC", found.reason)
     timeline.similarity, timeline.entry_id = found.similarity, f"{found.entry.entry_id:016x}"
     reply.add("x-cache-id", timeline.entry_id)
     reply.add("x-cache-similarity", f"{found.similarity:.4f}")
@@ -74,6 +73,7 @@ def origin(timeline: Timeline, reading: Reading) -> Mapping[str, str]:
         "trace_id": timeline.trace_id,
         "span_id": f"{timeline.root_span_id:016x}",
         "backend": timeline.backend or "",
+        "took_ms": str(round(1000 * timeline.duration_s)),
     }
     return {**kept, **tokens(reading)}
 

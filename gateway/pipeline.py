@@ -80,7 +80,7 @@ class Pipeline:
         raw = await request.body(self._policy.body_limit_bytes)
         started = time.monotonic()
         store_deadline = started + self._policy.store_deadline_s
-        body, malformed = _split(raw)
+        body, malformed = _split(raw, request.model)
         # Both of these send their command now, and are answered in one round trip.
         admission = self._admissions.begin(
             principal, body.values, body_bytes=len(raw), deadline=store_deadline
@@ -187,6 +187,7 @@ class Pipeline:
         self, call: Call, request: Request, reply: Reply, timeline: Timeline, *, deadline: float
     ) -> None:
         """Past the cache altogether, or a refresh, which only stores."""
+        self._witness.passed(call, timeline)
         ticket = None
         if call.question is not None:
             ticket = await self._cache.ticket(call.question, deadline=deadline)
@@ -264,10 +265,10 @@ def _shortest(*times_s: float | None) -> float | None:
     return min((time_s for time_s in times_s if time_s is not None), default=None)
 
 
-def _split(raw: bytes) -> tuple[Body, ApiError | None]:
+def _split(raw: bytes, model: str | None) -> tuple[Body, ApiError | None]:
     """The body, or an empty one and why it cannot be read: such a request counts against the limits too."""
     try:
-        return split(raw), None
+        return split(raw, model=model), None
     except ApiError as error:
         return Body({}, {}), error
 

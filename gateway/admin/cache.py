@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from ..errors import InvalidRequest, NotFound, Unavailable
 from ..evidence.desk import CacheTold, ExplainPast, ExplainRequest, Report, WhyNoHits, Wish
 from ..evidence.modes import write_mode
+from ..evidence.tallies import DAYS_KEPT
 from ..host.control import CacheModeChanged
 from .access import Actor, needs
 from .replies import errors
@@ -73,9 +74,13 @@ def cache_router(context: AdminContext) -> APIRouter:
     reader, operator = Depends(needs(context, "read")), Depends(needs(context, "operate"))
 
     @router.get("/report", responses=errors(), dependencies=[reader])
-    async def report(tenant: Annotated[str | None, Query(max_length=64)] = None) -> dict[str, Any]:
-        """How each namespace stands: its state, and F as judged by whom, with its interval."""
-        return _answer(await context.ask_cache(Report(tenant)))
+    async def report(
+        tenant: Annotated[str | None, Query(max_length=64)] = None,
+        days: Annotated[int, Query(ge=1, le=DAYS_KEPT, description="Of requests, hits and savings.")] = 7,
+    ) -> dict[str, Any]:
+        """How each namespace stands: its state, and F as judged by whom, with its interval; what its hits saved, the
+        entries served most (ids, no texts), and the reasons why others were not."""
+        return _answer(await context.ask_cache(Report(tenant, days)))
 
     @router.post("/explain", responses=errors(404), dependencies=[reader])
     async def explain(asked: ExplainWish) -> dict[str, Any]:

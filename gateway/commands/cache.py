@@ -10,11 +10,12 @@ from typing import Annotated, Any
 import typer
 
 from ..settings.reading import Settings
-from .admin import show
 from .admin_client import AdminClient
+from .cache_report import report
 from .terminal import AsJson, Config, fail, told_plainly
 
 cache = typer.Typer(help="The cache of a running Echogate.", no_args_is_help=True)
+cache.command("report")(report)
 
 _MODES = ("off", "exact", "shadow", "semantic", "configured")
 
@@ -61,33 +62,6 @@ def explain_request(
             typer.echo(line)
 
 
-@cache.command("report")
-def report(
-    tenant: Annotated[str | None, typer.Option(help="Of this tenant only.")] = None,
-    config: Config = None,
-    as_json: AsJson = False,
-) -> None:
-    """Show how each namespace stands, and F as judged by whom."""
-    with told_plainly():
-        client = AdminClient(Settings.load(config))
-        found = client.ask("GET", "/admin/cache/report", params={"tenant": tenant})["data"]
-    heading = (
-        "TENANT",
-        "NAMESPACE",
-        "MODEL",
-        "MODE",
-        "POLICY",
-        "STATE",
-        "F",
-        "BUDGET",
-        "AUDITS",
-        "JUDGE",
-        "HITS",
-        "REPORTED",
-    )
-    show(found, as_json, heading, _row)
-
-
 @cache.command("mode")
 def set_mode(
     tenant: Annotated[str, typer.Argument(help="The tenant.")],
@@ -122,16 +96,6 @@ def _explain_misses(tenant: str | None, key_id: str | None, config: Path | None,
         typer.echo(f"  {count} {reason}")
     for one in found["varying"]:
         typer.echo(f"differs: {one['part']}, {one['values']} values in {one['requests']} requests")
-
-
-def _row(each: dict[str, Any]) -> tuple[str, ...]:
-    f, sample = each["f"], each["sample"]
-    share = "-" if f["share"] is None else f"{f['share']:.1%} ({f['low']:.1%} to {f['high']:.1%})"
-    return (
-        each["tenant"], each["namespace"], each["model"], each["mode"], each["policy"],
-        f"{each['state']} ({each['reason']})", share, f"{each['budget']:.1%}", str(f["audits"]),
-        ", ".join(f["judged_by"]) or "-", f"{sample['hits']} of {sample['requests']}", str(each["reported_wrong"]),
-    )  # fmt: skip
 
 
 def _sentences(found: dict[str, Any]) -> list[str]:

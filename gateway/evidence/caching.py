@@ -34,10 +34,12 @@ from ..host.control import CacheModeChanged, ControlRecord
 from ..host.runtime import Runtime
 from ..settings.reading import Settings
 from ..store.client import StoreClient
+from ..usage.prices import prices_of
 from .decisions import Decisions
 from .judging import Asker, ModelJudge, ServedAudits, Spending
 from .modes import read_modes
 from .policy import CachePolicies
+from .tallies import Tallies
 from .witness import Witness
 
 _log = structlog.get_logger("gateway.evidence.caching")
@@ -60,6 +62,7 @@ class Caching:
     audits: Audits
     witness: Witness
     decisions: Decisions
+    tallies: Tallies
     standing: tuple[str, ...]
 
 
@@ -89,9 +92,12 @@ async def open_caching(
         stores["cache"], cache, secret=runtime.secret, kept_s=settings.cache.decisions_kept_s
     )
     _in_background(decisions.run, stack)
+    tallies = Tallies(stores["cache"], secret=runtime.secret, prices=prices_of(settings))
+    _in_background(tallies.run, stack)
     served = ServedAudits(asker, cache, audits, share=settings.cache.audits.served_share, rng=_dice())
     _in_background(served.run, stack)
-    return Caching(cache, policies, audits, Witness(served, decisions), decisions, standing)
+    witness = Witness(served, decisions, tallies)
+    return Caching(cache, policies, audits, witness, decisions, tallies, standing)
 
 
 async def _open_audits(

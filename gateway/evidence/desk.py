@@ -30,9 +30,10 @@ class WhyNoHits(msgspec.Struct, frozen=True, tag=True):
 
 
 class Report(msgspec.Struct, frozen=True, tag=True):
-    """How does the cache do?"""
+    """How does the cache do, and how did it over so many days?"""
 
     tenant: str | None = None
+    days: int = 7
 
 
 Wish = ExplainRequest | ExplainPast | WhyNoHits | Report

@@ -146,7 +146,7 @@ class ServedAudits:
 
     def consider(self, call: Call, question: Question, hit: Hit) -> None:
         """A hit was served. Returns at once."""
-        if hit.tier == "semantic" and self._rng.random() < self._share:
+        if not hit.is_exact and self._rng.random() < self._share:
             try:
                 self._waiting.put_nowait((call, question, hit))
             except asyncio.QueueFull:
@@ -155,6 +155,7 @@ class ServedAudits:
     async def run(self) -> None:
         while True:
             call, question, hit = await self._waiting.get()
+            started = time.monotonic()
             reading = await self._asker.ask(call.version, partial(_unhurried, call))
             if reading is not None and reading.reason is None:
                 self._audits.note_served(
@@ -164,12 +165,13 @@ class ServedAudits:
                     question_id=self._cache.entry_id(question),
                     draw=self._share,
                 )
-                await self._keep(question, reading)
+                await self._keep(question, reading, took_s=time.monotonic() - started)
 
-    async def _keep(self, question: Question, reading: Reading) -> None:
+    async def _keep(self, question: Question, reading: Reading, *, took_s: float) -> None:
         ticket = await self._cache.ticket(question, deadline=time.monotonic() + _STORE_S)
         if ticket is not None and not reading.has_tool_calls:
-            await self._cache.store(ticket, Answer(reading.text, reading.payload, tokens(reading)))
+            origin = {"took_ms": str(round(1000 * took_s)), **tokens(reading)}
+            await self._cache.store(ticket, Answer(reading.text, reading.payload, origin))
 
 
 def _unhurried(call: Call, member: Member) -> bytes:

@@ -11,9 +11,9 @@ from backends import Pools
 from ..errors import ApiError
 from ..evidence.caching import Caching
 from ..evidence.desk import AskCache, CacheTold, ExplainPast, ExplainRequest, Report, WhyNoHits
-from ..evidence.policy import split_label
-from .explain import explain_past, explain_request, standing_told
-from .why import outcomes, why_no_hits
+from .explain import explain_past, explain_request
+from .report import report
+from .why import why_no_hits
 
 
 class OpsDesk:
@@ -51,27 +51,5 @@ class OpsDesk:
                     if each.tenant == tenant and key_id in (None, each.key_id)
                 ]
                 return why_no_hits(found)
-            case Report(tenant):
-                return await self._report(tenant)
-
-    async def _report(self, tenant: str | None) -> dict[str, Any]:
-        standings = await self._caching.audits.books.standings()
-        sample = await self._caching.decisions.sample()
-        data = []
-        for label, standing in standings.items():
-            owner, namespace, model = split_label(label)
-            if tenant in (None, owner):
-                rules = self._caching.policies.rules(label)
-                data.append(
-                    {
-                        "tenant": owner,
-                        "namespace": namespace,
-                        "model": model,
-                        "mode": self._caching.policies.of(owner, namespace).mode,
-                        "policy": rules.policy,
-                        "budget": rules.budget,
-                        **standing_told(standing),
-                        "sample": outcomes([each for each in sample if each.namespace == label]),
-                    }
-                )
-        return {"object": "list", "data": data}
+            case Report() as wish:
+                return await report(wish, self._caching)

@@ -129,7 +129,36 @@ async def test_the_report_tells_how_a_namespace_stands_and_who_judged() -> None:
         assert namespace["f"]["judged_by"] == ["agreement"]
         assert namespace["f"]["audits"] == 1
         assert set(namespace["sample"]) == {"requests", "hits", "reasons"}
-        assert (await gateway.ask_cache(Report("umbrella"))).told == {"object": "list", "data": []}
+        assert (await gateway.ask_cache(Report("umbrella"))).told == {"object": "list", "days": 7, "data": []}
+
+
+async def test_the_report_tells_what_hits_saved_and_what_was_served_most_and_refused() -> None:
+    prices = {"m1": {"input": 1_000_000.0, "output": 0.0}}
+    async with (
+        ScriptedUpstream() as upstream,
+        running_gateway(upstream, cache=SEMANTIC, prices=prices) as gateway,
+    ):
+        await ask(gateway, ASKED)
+        await ask(gateway, ASKED)
+        await ask(gateway, SAME)
+        await ask(gateway, "Tell me another joke")
+        namespace: dict[str, Any] = {"requests": 0}
+        async with asyncio.timeout(10):  # written in the background
+            while namespace["requests"] < 4:
+                told = (await gateway.ask_cache(Report())).told
+                assert told is not None
+                namespace = told["data"][0] if told["data"] else namespace
+                await asyncio.sleep(0.01)
+        assert (namespace["hits"], namespace["hit_share"]) == (2, 0.5)
+        assert namespace["hits_by_tier"] == {"exact": 1, "semantic": 1}
+        saved = namespace["saved"]
+        assert saved["cost"] == saved["input_tokens"] > 0
+        assert saved["seconds"] >= 0
+        (entry,) = namespace["top_entries"]
+        assert entry["hits"] == 2
+        refused = {each["reason"]: each["requests"] for each in namespace["top_refusals"]}
+        assert refused == {"absent": 1, "freshness": 1}
+        assert "France" not in json.dumps(told)
 
 
 async def test_in_shadow_mode_a_similar_answer_is_judged_and_not_served() -> None:

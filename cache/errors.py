@@ -3,6 +3,7 @@
 CacheError
 ├── StoreUnavailable    the entry store is down, late or refuses
 ├── EmbedderBusy        the embed queue would not get to this text in time
+├── EmbedderFailed      the embedder is another server, and it is down, late or confused
 ├── UnfitText           the embedder cannot read this text faithfully (`.reason`)
 └── ModelError          a model file is missing, tampered with, or of another kind
 """
@@ -19,6 +20,10 @@ class StoreUnavailable(CacheError):
 
 
 class EmbedderBusy(CacheError):
+    pass
+
+
+class EmbedderFailed(CacheError):
     pass
 
 

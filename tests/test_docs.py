@@ -82,7 +82,12 @@ def reasons_named_in(path: Path) -> Iterator[str]:
 
 def all_reasons() -> set[str]:
     files = ["gateway/eligibility.py", "gateway/pipeline.py", "cache/lookup.py", "cache/acceptance/score.py"]
-    files += ["cache/embed/readable.py", "cache/embed/embed_queue.py", "cache/evidence/ruling.py"]
+    files += [
+        "cache/embed/readable.py",
+        "cache/embed/embed_queue.py",
+        "cache/embed/http_embedder.py",
+        "cache/evidence/ruling.py",
+    ]
     named = {reason for file in files for reason in reasons_named_in(ROOT / file)}
     effects = {
         f"side-effect-{name.replace('_', '-')}" for name, kind in FIELDS.items() if kind is Kind.SIDE_EFFECT

@@ -1,8 +1,9 @@
 """Owns the one thread that embeds and searches, and decides what may enter its queue.
 
 A lookup's text is embedded and its vector searched in one visit to the thread, so a semantic lookup hops off
-the loop and back once. Work enters only if what is queued before it, at the measured cost, leaves it time
-before its deadline; work whose caller left or whose deadline passed is skipped, not done.
+the loop and back once. An embedder that takes many texts at once gets all that wait. Work enters only if what is
+queued before it, at the measured cost, leaves it time before its deadline; work whose caller left or whose
+deadline passed is skipped, not done.
 """
 
 from __future__ import annotations
@@ -11,16 +12,18 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from ..errors import EmbedderBusy, UnfitText
-from ..interfaces import Embedder
+from ..interfaces import Batching, Embedder
 from ..model import Vector
 from ..vectors import UnusableVector, to_unit
 
 Neighbours = list[tuple[int, float]]
 Search = Callable[[Vector], Neighbours]
+T = TypeVar("T")
 
 _CHARACTERS_PER_TOKEN = 4
 _FIRST_GUESS_S = 0.0002  # a token, until measured
@@ -48,7 +51,14 @@ class _Work:
     deadline: float
     search: Search | None
     result: asyncio.Future[Embedded]
-    loop: asyncio.AbstractEventLoop
+
+
+@dataclass(slots=True)
+class _Visit:
+    """Something else to be done on the thread, which is the indexes' too."""
+
+    job: Callable[[], object]
+    result: asyncio.Future[object]
 
 
 class NoEmbedder:
@@ -73,11 +83,13 @@ class EmbedQueue:
 
     def __init__(self, embedder: Embedder, *, now: Callable[[], float] = time.monotonic) -> None:
         self.fingerprint = embedder.fingerprint
+        self.dimension = embedder.dimension
         self._embedder = embedder
+        self._at_once = embedder.most_at_once if isinstance(embedder, Batching) else 1
         self._now = now
         self._awake = threading.Condition()
         self._urgent: deque[_Work] = deque()
-        self._background: deque[_Work] = deque()
+        self._background: deque[_Work | _Visit] = deque()
         self._tokens_ahead = 0  # of urgent work queued or being done
         self._token_cost_s = _FIRST_GUESS_S
         self._is_closed = False
@@ -100,13 +112,24 @@ class EmbedQueue:
         """
         loop = asyncio.get_running_loop()
         tokens = min(max(_LEAST_TOKENS, len(text) // _CHARACTERS_PER_TOKEN), _MOST_TOKENS)
-        work = _Work(text, tokens, deadline, search, loop.create_future(), loop)
+        work = _Work(text, tokens, deadline, search, loop.create_future())
         self._admit(work, is_background=is_background)
         try:
             async with asyncio.timeout(deadline - self._now()):
                 return await work.result
         except TimeoutError as error:
             raise EmbedderBusy("the embedder did not get to this text in time") from error
+
+    async def visit(self, job: Callable[[], T]) -> T:
+        """Do something on the thread, where no search can be under way, behind all else: for milliseconds only.
+
+        Raises what it raises, and `EmbedderBusy` if the queue is closed or full. Not dropped once it has begun.
+        """
+        visit = _Visit(job, asyncio.get_running_loop().create_future())
+        with self._awake:
+            self._take_in(visit)
+        result: T = await visit.result  # type: ignore[assignment] # of the job
+        return result
 
     def close(self) -> None:
         """Waits for the text being embedded, drops the rest."""
@@ -118,21 +141,29 @@ class EmbedQueue:
 
     def _admit(self, work: _Work, *, is_background: bool) -> None:
         with self._awake:
-            if self._is_closed:
-                raise EmbedderBusy("the embedder is closed")
             if is_background:
-                if len(self._background) >= _BACKGROUND_BOUND:
-                    raise EmbedderBusy("too many texts wait to be embedded")
-                self._background.append(work)
-            else:
-                needed_s = (self._tokens_ahead + work.tokens) * self._token_cost_s
-                # An empty queue takes any text: one slow moment must not close the door for good, since only
-                # work that is done measures again.
-                if self._tokens_ahead and self._now() + needed_s > work.deadline:
-                    raise EmbedderBusy(f"{self._tokens_ahead} tokens are queued")
-                self._tokens_ahead += work.tokens
-                self._urgent.append(work)
+                self._take_in(work)
+                return
+            self._check_open()
+            needed_s = (self._tokens_ahead + work.tokens) * self._token_cost_s
+            # An empty queue takes any text: one slow moment must not close the door for good, since only
+            # work that is done measures again.
+            if self._tokens_ahead and self._now() + needed_s > work.deadline:
+                raise EmbedderBusy(f"{self._tokens_ahead} tokens are queued")
+            self._tokens_ahead += work.tokens
+            self._urgent.append(work)
             self._awake.notify()
+
+    def _take_in(self, behind: _Work | _Visit) -> None:
+        self._check_open()
+        if len(self._background) >= _BACKGROUND_BOUND:
+            raise EmbedderBusy("too many texts wait to be embedded")
+        self._background.append(behind)
+        self._awake.notify()
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise EmbedderBusy("the embedder is closed")
 
     def _run(self) -> None:
         while True:
@@ -140,50 +171,105 @@ class EmbedQueue:
                 while not (self._urgent or self._background or self._is_closed):
                     self._awake.wait()
                 if self._is_closed:
+                    for each in (*self._urgent, *self._background):
+                        _settle(each.result, EmbedderBusy("the embedder is closed"))
                     return
                 is_urgent = bool(self._urgent)
-                work = self._urgent.popleft() if is_urgent else self._background.popleft()
+                works = self._next(self._urgent if is_urgent else self._background)
             try:
-                self._do(work)
+                if isinstance(works, _Visit):
+                    _settle(works.result, _tried(works.job))
+                else:
+                    self._do(works)
             finally:
-                if is_urgent:
+                if is_urgent and not isinstance(works, _Visit):
                     with self._awake:
-                        self._tokens_ahead -= work.tokens
+                        self._tokens_ahead -= sum(work.tokens for work in works)
 
-    def _do(self, work: _Work) -> None:
+    def _next(self, queue: deque[_Work] | deque[_Work | _Visit]) -> list[_Work] | _Visit:
+        """As many texts as the embedder takes at once, or one visit."""
+        works: list[_Work] = []
+        while queue and len(works) < self._at_once:
+            first = queue[0]
+            if isinstance(first, _Visit):
+                if works:
+                    break
+                queue.popleft()
+                return first
+            queue.popleft()
+            works.append(first)
+        return works
+
+    def _do(self, works: list[_Work]) -> None:
         started = self._now()
-        # Done already: the caller left or timed out. Asked from this thread, the answer may be a moment old.
-        if work.result.done() or started > work.deadline:
-            _deliver(work, EmbedderBusy("the embedder did not get to this text in time"))
+        wanted = []
+        for work in works:
+            # Done already: the caller left or timed out. Asked from this thread, the answer may be a moment old.
+            if work.result.done() or started > work.deadline:
+                _settle(work.result, EmbedderBusy("the embedder did not get to this text in time"))
+            else:
+                wanted.append(work)
+        if not wanted:
             return
-        outcome: Embedded | BaseException
+        outcomes = self._embedded([work.text for work in wanted])
+        embedded = self._now()
+        if any(not isinstance(outcome, Exception) for outcome in outcomes):
+            self._measure(sum(work.tokens for work in wanted), embedded - started)
+        for work, outcome in zip(wanted, outcomes, strict=True):
+            if isinstance(outcome, Exception):
+                _settle(work.result, outcome)
+                continue
+            vector = outcome
+            begun = self._now()
+            neighbours = _tried(lambda: [] if work.search is None else work.search(vector))  # noqa: B023 - at once
+            if isinstance(neighbours, Exception):
+                _settle(work.result, neighbours)
+            else:
+                _settle(work.result, Embedded(vector, neighbours, started, begun, self._now()))
+
+    def _embedded(self, texts: Sequence[str]) -> list[Vector | Exception]:
+        """Whatever an embedder raises or returns, the thread must live on; the caller gets the error."""
+        embedder = self._embedder
+        if len(texts) > 1 and isinstance(embedder, Batching):
+            raw = _tried(lambda: embedder.embed_many(texts))
+            found = [raw] * len(texts) if isinstance(raw, Exception) else raw
+        else:
+            found = [_tried(lambda: embedder.embed(text)) for text in texts]  # noqa: B023
+        return [self._checked(each) for each in found]
+
+    def _checked(self, raw: Vector | Exception) -> Vector | Exception:
+        if isinstance(raw, UnusableVector):
+            return UnfitText("unusable-vector")
+        if isinstance(raw, Exception):
+            return raw
         try:
-            raw = self._embedder.embed(work.text)
-            vector = to_unit(raw, dimension=self._embedder.dimension)
-            embedded = self._now()
-            self._measure(work.tokens, embedded - started)
-            neighbours = [] if work.search is None else work.search(vector)
-            outcome = Embedded(vector, neighbours, started, embedded, self._now())
+            return to_unit(raw, dimension=self._embedder.dimension)
         except UnusableVector:
-            outcome = UnfitText("unusable-vector")
-        except Exception as error:  # the thread must live on; the caller gets the error whatever it is
-            outcome = error
-        _deliver(work, outcome)
+            return UnfitText("unusable-vector")
 
     def _measure(self, tokens: int, seconds: float) -> None:
         self._token_cost_s += _NEWEST_WEIGHT * (seconds / tokens - self._token_cost_s)
 
 
-def _deliver(work: _Work, outcome: Embedded | BaseException) -> None:
+def _tried(work: Callable[[], T]) -> T | Exception:
+    try:
+        return work()
+    except Exception as error:  # the boundary of a thread: it is delivered to whoever waits
+        return error
+
+
+def _settle(result: asyncio.Future[Any], outcome: object) -> None:
+    """From the thread."""
+
     def settle() -> None:
-        if work.result.done():
+        if result.done():
             return
-        if isinstance(outcome, Embedded):
-            work.result.set_result(outcome)
+        if isinstance(outcome, Exception):
+            result.set_exception(outcome)
         else:
-            work.result.set_exception(outcome)
+            result.set_result(outcome)
 
     try:
-        work.loop.call_soon_threadsafe(settle)
+        result.get_loop().call_soon_threadsafe(settle)
     except RuntimeError:
         return  # the loop is closed: nobody waits any more

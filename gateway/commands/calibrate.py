@@ -29,8 +29,9 @@ def calibrate(
     if (pairs is None) == (stream is None):
         fail("give either --pairs or --stream")
     # Here, because it loads numeric libraries that no other command needs.
-    from cache import ModelError, open_embedder
+    from cache import ModelError
 
+    from ..evidence.embedding import opened_embedder
     from ..ops.calibrate import BadFile, count_pairs, trace_curve
     from ..ops.calibrate_text import curve_text, pairs_text
     from ..ops.curve_png import curve_png
@@ -41,8 +42,7 @@ def calibrate(
     if wanted.kind == "none":
         fail("cache.embedder.kind is none: similarity cannot be measured without an embedder")
     try:
-        model = wanted.model or str(settings.model_folder)
-        embedder = open_embedder(wanted.kind, model=model, precision=wanted.precision)
+        embedder = opened_embedder(settings, wanted)
         if pairs is not None:
             found = count_pairs(pairs, embedder)
             lines = [json.dumps([asdict(counts) for counts in found])] if as_json else list(pairs_text(found))

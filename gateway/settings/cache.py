@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
 
+from .pools import normal_base_url
 from .sections import Section
 
 NamespaceName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9._-]{1,64}$")]
@@ -21,16 +22,28 @@ _Seconds = Annotated[float, Field(gt=0)]
 
 
 class EmbedderSettings(Section):
-    """`model`: a prepared folder (onnx; null means the data folder's) or a sentence-transformers name."""
+    """`model`: a prepared folder (onnx; null means the data folder's), a sentence-transformers name, or that of a model
+    at the endpoint `url` (http), which reads `window` tokens and makes vectors of `dimension` numbers."""
 
-    kind: Literal["onnx", "sentence_transformers", "none"] = "onnx"
+    kind: Literal["onnx", "sentence_transformers", "http", "none"] = "onnx"
     precision: Literal["int8", "fp32"] = "int8"
     model: str | None = None
+    url: Annotated[str, AfterValidator(normal_base_url)] | None = None
+    revision: str = Field("", max_length=128)
+    dimension: Annotated[int, Field(ge=8, le=8192)] | None = None
+    window: Annotated[int, Field(ge=16, le=131_072)] = 512
+    api_key_env: str | None = None
+    timeout_ms: Annotated[float, Field(gt=0, le=60_000)] = 2_000.0
 
     @model_validator(mode="after")
     def _named(self) -> EmbedderSettings:
         if self.kind == "sentence_transformers" and self.model is None:
             raise ValueError("sentence_transformers needs cache.embedder.model, a model name or folder")
+        if self.kind == "http" and None in (self.url, self.model, self.dimension):
+            raise ValueError(
+                "http needs cache.embedder.url, the endpoint, with .model, the model's name there, and .dimension, how "
+                "many numbers its vectors have"
+            )
         return self
 
 

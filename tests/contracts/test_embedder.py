@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import importlib.util
 import threading
 from dataclasses import dataclass
@@ -10,11 +12,19 @@ import numpy as np
 import pytest
 
 from cache import Embedder, UnfitText, open_embedder
+from cache.embed.http_embedder import HttpEmbedder
 from cache.embed.minilm import DIMENSION, WINDOW
 from cache.testing import HashEmbedder
 from tests.cache.prepared import prepared_model
+from tests.embeddings_server import cutting, running_embeddings
 
-KINDS = ["hash", "onnx-int8", "onnx-fp32", pytest.param("sentence-transformers", marks=pytest.mark.full)]
+KINDS = [
+    "hash",
+    "http",
+    "onnx-int8",
+    "onnx-fp32",
+    pytest.param("sentence-transformers", marks=pytest.mark.full),
+]
 TEXTS = (
     "How do I reset my password?",
     "What is the capital of France?",
@@ -44,6 +54,11 @@ def opened(kind: str) -> Case:
 def _open(kind: str) -> Case:
     if kind == "hash":
         return Case(HashEmbedder(window=40), 40)
+    if kind == "http":
+        server = contextlib.ExitStack()
+        atexit.register(server.close)
+        url = server.enter_context(running_embeddings(cutting(HashEmbedder(window=41), window=41))).base_url
+        return Case(open_embedder("http", model="m", url=url, dimension=64, window=41, timeout_s=30), 40)
     most_words = WINDOW - 2  # [CLS] and [SEP] take two
     if kind == "onnx-int8":
         return Case(open_embedder("onnx", model=str(prepared_model())), most_words)
@@ -85,7 +100,7 @@ def test_similar_texts_are_nearer_than_others(case: Case) -> None:
 @pytest.mark.parametrize("word", ["river ", "中"])
 def test_the_window_is_exact_to_the_piece(case: Case, word: str) -> None:
     """One below and at the window are read; one above is refused, never cut."""
-    if isinstance(case.embedder, HashEmbedder) and word == "中":
+    if isinstance(case.embedder, HashEmbedder | HttpEmbedder) and word == "中":
         pytest.skip("the fake knows no Chinese")
     case.embedder.embed(word * (case.most_words - 1))
     case.embedder.embed(word * case.most_words)
@@ -100,7 +115,7 @@ def test_megabytes_are_refused_at_once(case: Case) -> None:
 
 @pytest.mark.parametrize("text", ["花呗的额度怎么提升呢", "蚂蚁借呗逾期了怎么办", "👩‍🚀🛰️ 🪐"])
 def test_a_text_of_unknown_pieces_is_refused(case: Case, text: str) -> None:
-    with pytest.raises(UnfitText, match=r"unknown-tokens|no-words"):
+    with pytest.raises(UnfitText, match=r"unknown-tokens|no-words|embedder-refused"):
         case.embedder.embed(text)
 
 

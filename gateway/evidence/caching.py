@@ -27,7 +27,6 @@ from cache import (
     Sampling,
     SemanticCache,
     Spaces,
-    open_embedder,
 )
 
 from ..host.control import CacheModeChanged, ControlRecord
@@ -36,6 +35,7 @@ from ..settings.reading import Settings
 from ..store.client import StoreClient
 from ..usage.prices import prices_of
 from .decisions import Decisions
+from .embedding import opened_embedder
 from .judging import Asker, ModelJudge, ServedAudits, Spending
 from .modes import read_modes
 from .policy import CachePolicies
@@ -155,9 +155,7 @@ async def _open_embedder(
         _log.warning("no embedding model", folder=model, remedy="echogate models prepare")
         return NoEmbedder(), (reason,)
     try:
-        embedder = await asyncio.to_thread(
-            open_embedder, wanted.kind, model=model, precision=wanted.precision
-        )
+        embedder = await asyncio.to_thread(opened_embedder, settings, wanted)
     except ModelError as error:
         _log.error("the embedding model was refused", reason=str(error))
         return NoEmbedder(), (f"the embedding model was refused: {error}",)

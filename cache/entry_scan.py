@@ -16,15 +16,16 @@ from . import changes
 from .errors import StoreUnavailable
 from .identity import changes_key, epoch_key, key_of, tag_of_space
 from .interfaces import ShardedStore
+from .sealing import Seal
 
 _PAGE = 256  # keys that one step of a walk looks at: the store does nothing else meanwhile
 _PAGE_S = 2.0
 
 
-async def scan_vectors(store: ShardedStore, shard: int) -> AsyncIterator[list[changes.Added]]:
+async def scan_vectors(store: ShardedStore, shard: int, seal: Seal) -> AsyncIterator[list[changes.Added]]:
     async for names in scan_keys(store, key_of(shard, "v:*"), like=changes_key(shard)):
         records = await answered(store.execute("MGET", *names, deadline=_soon()))
-        found = [changes.decode(record) for record in records if record is not None]
+        found = [changes.decode(record, seal) for record in records if record is not None]
         added = [change for change in found if isinstance(change, changes.Added)]
         epochs = await epochs_of(store, shard, {tag_of_space(each.space) for each in added})
         yield [each for each in added if each.epoch == epochs[tag_of_space(each.space)]]

@@ -2,8 +2,9 @@
 
 Each namespace has an epoch, 8 random bytes. An entry carries the epoch it was written under and counts only
 while that is still the namespace's: a flush is a new epoch, and an epoch lost to eviction makes its entries
-invisible, never valid. A write names the epoch read at look-up and comes to nothing if that has changed.
-Every change is announced in the stream of the namespace's shard, in the same script.
+invisible, never valid. A shard has an era, which changes when entries are removed by what they are. A write names
+both as read at look-up and comes to nothing if either has changed. Every change is announced in the stream of the
+shard, in the same script (entry_scripts.py).
 """
 
 from __future__ import annotations
@@ -14,66 +15,27 @@ import time
 from collections.abc import AsyncIterator, Callable, Generator, Sequence
 from typing import Any, cast
 
-from . import changes, entry_record
+from . import changes, entry_record, entry_scripts
+from .acceptance import is_same
 from .entry_scan import answered, scan_vectors
-from .identity import Keys, answer_id, namespace_tag
-from .interfaces import Found, ShardedStore
-from .model import Entry, Partition, Question, Ticket
+from .identity import SHARDS, Keys, answer_id, era_key, namespace_tag, shard_of
+from .interfaces import Argument, Found, Outcome, ShardedStore
+from .model import Entry, Partition, Question, Quota, Ticket
+from .sealing import Seal, Unsealed
 
-# An epoch must survive the longest generation between a look-up and its write; writes prolong it.
+# Epoch and era must survive the longest generation between a look-up and its write; writes prolong it.
 _EPOCH_TTL_MS = 3_600_000
 _REMEMBERED_KEYS = 4096
-
-# KEYS: epoch, entry, changes, blocked, vector. ARGV: epoch at look-up, record, TTL in ms, change ("" for none), stream
-# bound, the pair of question and answer. What is announced is kept as well: the stream forgets, an index must not.
-_PUT = """
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
-if redis.call('SISMEMBER', KEYS[4], ARGV[6]) == 1 then return 0 end
-local ttl = tonumber(ARGV[3])
-redis.call('SET', KEYS[2], ARGV[2], 'PX', ttl)
-if redis.call('PTTL', KEYS[1]) < ttl then redis.call('PEXPIRE', KEYS[1], ttl) end
-if ARGV[4] ~= '' then
-  redis.call('XADD', KEYS[3], 'MAXLEN', '~', ARGV[5], '*', 'c', ARGV[4])
-  if redis.call('PTTL', KEYS[3]) < ttl then redis.call('PEXPIRE', KEYS[3], ttl) end
-  redis.call('SET', KEYS[5], ARGV[4], 'PX', ttl)
-else
-  redis.call('DEL', KEYS[5])
-end
-return 1
-"""
-
-# KEYS: entry, changes, vector. ARGV: change, stream bound, TTL in ms for a stream without one.
-_REMOVE = """
-local removed = redis.call('DEL', KEYS[1])
-redis.call('DEL', KEYS[3])
-redis.call('XADD', KEYS[2], 'MAXLEN', '~', ARGV[2], '*', 'c', ARGV[1])
-if redis.call('PTTL', KEYS[2]) < 0 then redis.call('PEXPIRE', KEYS[2], ARGV[3]) end
-return removed
-"""
-
-# KEYS: entry, changes, blocked, vector. ARGV: change, stream bound, TTL in ms, the pair of question and answer.
-_BLOCK = """
-redis.call('SADD', KEYS[3], ARGV[4])
-redis.call('PEXPIRE', KEYS[3], ARGV[3])
-redis.call('DEL', KEYS[1], KEYS[4])
-redis.call('XADD', KEYS[2], 'MAXLEN', '~', ARGV[2], '*', 'c', ARGV[1])
-if redis.call('PTTL', KEYS[2]) < 0 then redis.call('PEXPIRE', KEYS[2], ARGV[3]) end
-return 1
-"""
-
-# KEYS: epoch, changes. ARGV: change, stream bound, TTL in ms, new epoch.
-_FLUSH = """
-redis.call('SET', KEYS[1], ARGV[4], 'PX', ARGV[3])
-redis.call('XADD', KEYS[2], 'MAXLEN', '~', ARGV[2], '*', 'c', ARGV[1])
-if redis.call('PTTL', KEYS[2]) < 0 then redis.call('PEXPIRE', KEYS[2], ARGV[3]) end
-return 1
-"""
+_EPOCH_BYTES = 8
+_REMOVAL_HEAD = changes.removal_head()
+_UNSEALED = Unsealed()
 
 
 class RedisEntries:
     """`EntryStore` over the composer's store client.
 
-    `changes_kept` bounds each shard's stream (about 1.6 kB an item): what a restarted worker can get back.
+    `changes_kept` bounds each shard's stream (about 1.6 kB an item): beyond it an index is made from the vectors.
+    `quota_of` says what an owner may keep; what expires first goes first.
     """
 
     def __init__(
@@ -81,20 +43,29 @@ class RedisEntries:
         store: ShardedStore,
         *,
         secret: bytes,
+        seal: Seal = _UNSEALED,
+        quota_of: Callable[[str], Quota] = Quota.of_anyone,
         changes_kept: int = 16_384,
         wall: Callable[[], float] = time.time,
         random_bytes: Callable[[int], bytes] = os.urandom,
     ) -> None:
         self._store = store
         self._secret = secret
+        self.seal = seal
+        self._quota_of = quota_of
         self._changes_kept = changes_kept
         self._wall = wall
         self._random_bytes = random_bytes
         self._keys: dict[str, Keys] = {}
 
-    def find(self, question: Question, entry_id: int, *, deadline: float) -> _Finding:
+    def find(
+        self, question: Question, entry_id: int, *, deadline: float, canonical_id: int | None = None
+    ) -> _Finding:
         keys = self._keys_of(question.partition.namespace)
-        reply = self._store.execute("MGET", keys.entry(entry_id), keys.epoch, deadline=deadline)
+        alike = () if canonical_id is None else (keys.canonical(canonical_id),)
+        reply = self._store.execute(
+            "MGET", keys.entry(entry_id), keys.epoch, keys.era, *alike, deadline=deadline
+        )
         return _Finding(self, question, entry_id, reply, deadline)
 
     async def fetch(
@@ -108,73 +79,107 @@ class RedisEntries:
             for record, entry_id in zip(records, entry_ids, strict=True)
         ]
 
-    async def put(self, ticket: Ticket, entry: Entry, *, deadline: float) -> bool:
+    async def put(self, ticket: Ticket, entry: Entry, *, deadline: float) -> Outcome:
         ttl_ms = int((entry.expires_at_s - self._wall()) * 1000)
         if ticket.epoch is None or ttl_ms <= 0:
-            return False
+            return "invalidated"
+        epoch, era = ticket.epoch[:_EPOCH_BYTES], ticket.epoch[_EPOCH_BYTES:]
         partition = ticket.question.partition
         keys = self._keys_of(partition.namespace)
         announced = b""
         if ticket.vector is not None and ticket.space is not None:
             announced = changes.encode(
-                changes.Added(ticket.space, entry.entry_id, ticket.vector, entry.expires_at_s, ticket.epoch)
+                changes.Added(ticket.space, entry.entry_id, ticket.vector, entry.expires_at_s, epoch),
+                self.seal,
             )
-        written = await answered(
+        record = entry_record.encode(
+            entry, partition, epoch, is_similar=bool(announced), secret=self._secret, seal=self.seal
+        )
+        quota = self._quota_of(partition.owner)
+        writing = answered(
             self._store.script(
-                _PUT,
+                entry_scripts.PUT,
                 keys=[
+                    *self._removal_keys(keys),
                     keys.epoch,
+                    keys.era,
                     keys.entry(entry.entry_id),
-                    keys.changes,
-                    keys.blocked,
                     keys.vector(entry.entry_id),
+                    keys.blocked,
                 ],
                 args=[
-                    ticket.epoch,
-                    entry_record.encode(entry, partition, ticket.epoch),
+                    *self._removal_args(keys),
+                    epoch,
+                    era,
+                    record,
                     ttl_ms,
                     announced,
-                    self._changes_kept,
                     _pair(entry.entry_id, answer_id(self._secret, entry.answer.text)),
+                    keys.tag,
+                    _packed(entry.entry_id),
+                    quota.most_bytes,
+                    quota.most_entries,
+                    _EPOCH_TTL_MS,
                 ],
                 deadline=deadline,
             )
         )
-        return bool(written)
+        if ticket.canonical_id is None:
+            return cast(Outcome, (await writing).decode())
+        # In the same round trip. Where nothing is written it does no harm: it only says where to look.
+        named, alike = keys.canonical(ticket.canonical_id), f"{entry.entry_id:016x}"
+        hint = self._store.execute("SET", named, alike, "PX", ttl_ms, deadline=deadline)
+        written, _ = await asyncio.gather(writing, answered(hint))
+        return cast(Outcome, written.decode())
 
     async def block(self, namespace: str, entry_id: int, answer_id: int, *, deadline: float) -> None:
         keys = self._keys_of(namespace)
-        change = changes.encode(changes.Removed(namespace_tag(self._secret, namespace), entry_id))
+        pair = _pair(entry_id, answer_id)
         await answered(
             self._store.script(
-                _BLOCK,
-                keys=[keys.entry(entry_id), keys.changes, keys.blocked, keys.vector(entry_id)],
-                args=[change, self._changes_kept, _EPOCH_TTL_MS, _pair(entry_id, answer_id)],
+                entry_scripts.BLOCK,
+                keys=[*self._removal_keys(keys), keys.blocked],
+                args=[*self._removal_args(keys), keys.tag, _packed(entry_id), pair, _EPOCH_TTL_MS],
                 deadline=deadline,
             )
         )
 
-    async def remove(self, namespace: str, entry_id: int, *, deadline: float) -> bool:
+    async def remove(self, namespace: str, entry_ids: Sequence[int], *, deadline: float) -> int:
         keys = self._keys_of(namespace)
-        change = changes.Removed(namespace_tag(self._secret, namespace), entry_id)
         removed = await answered(
             self._store.script(
-                _REMOVE,
-                keys=[keys.entry(entry_id), keys.changes, keys.vector(entry_id)],
-                args=[changes.encode(change), self._changes_kept, _EPOCH_TTL_MS],
+                entry_scripts.REMOVE,
+                keys=self._removal_keys(keys),
+                args=[*self._removal_args(keys), keys.tag, *map(_packed, entry_ids)],
                 deadline=deadline,
             )
         )
-        return cast(int, removed) > 0
+        return cast(int, removed)
+
+    async def begin_era(self, owner: str | None, *, deadline: float) -> None:
+        shards = range(SHARDS) if owner is None else [shard_of(self._secret, owner)]
+        began = [
+            self._store.execute(
+                "SET",
+                era_key(shard),
+                self._random_bytes(_EPOCH_BYTES),
+                "PX",
+                _EPOCH_TTL_MS,
+                deadline=deadline,
+            )
+            for shard in shards
+        ]
+        for each in began:
+            await answered(each)
 
     async def flush(self, namespace: str, *, deadline: float) -> None:
         keys = self._keys_of(namespace)
         change = changes.encode(changes.Flushed(namespace_tag(self._secret, namespace)))
         await answered(
             self._store.script(
-                _FLUSH,
+                entry_scripts.FLUSH,
                 keys=[keys.epoch, keys.changes],
-                args=[change, self._changes_kept, _EPOCH_TTL_MS, self._random_bytes(8)],
+                args=[change, self._changes_kept, _EPOCH_TTL_MS, self._random_bytes(_EPOCH_BYTES)],
                 deadline=deadline,
             )
         )
@@ -184,7 +189,7 @@ class RedisEntries:
 
         What was there from the beginning to the end comes at least once. Each page has its own deadline.
         """
-        return scan_vectors(self._store, shard)
+        return scan_vectors(self._store, shard, self.seal)
 
     def valid(
         self, record: bytes | None, epoch: bytes | None, partition: Partition, entry_id: int
@@ -192,17 +197,30 @@ class RedisEntries:
         """The entry in this record, if it may be served in this partition now."""
         if record is None or epoch is None:
             return None
-        entry = entry_record.decode(record, entry_id=entry_id, partition=partition, epoch=epoch)
+        entry = entry_record.decode(
+            record, entry_id=entry_id, partition=partition, epoch=epoch, seal=self.seal
+        )
         return None if entry is None or entry.expires_at_s <= self._wall() else entry
 
     async def epoch(self, namespace: str, *, deadline: float) -> bytes:
-        """The namespace's epoch, made now if there is none. Whoever comes second gets the first one's."""
-        fresh = self._random_bytes(8)
-        name = self._keys_of(namespace).epoch
-        earlier = await answered(
-            self._store.execute("SET", name, fresh, "NX", "GET", "PX", _EPOCH_TTL_MS, deadline=deadline)
+        """The namespace's epoch and its shard's era, made now where there is none."""
+        keys = self._keys_of(namespace)
+        fresh = [self._random_bytes(_EPOCH_BYTES) for _ in range(2)]
+        begun = await answered(
+            self._store.script(
+                entry_scripts.BEGIN,
+                keys=[keys.epoch, keys.era],
+                args=[*fresh, _EPOCH_TTL_MS],
+                deadline=deadline,
+            )
         )
-        return fresh if earlier is None else cast(bytes, earlier)
+        return b"".join(begun)
+
+    def _removal_keys(self, keys: Keys) -> list[Argument]:
+        return [keys.changes, keys.book]
+
+    def _removal_args(self, keys: Keys) -> list[Argument]:
+        return [keys.prefix, _REMOVAL_HEAD, self._changes_kept, _EPOCH_TTL_MS]
 
     def _keys_of(self, namespace: str) -> Keys:
         keys = self._keys.get(namespace)
@@ -239,16 +257,23 @@ class _Finding:
         self._reply.cancel()
 
     async def _found(self) -> Found:
-        record, epoch = await answered(self._reply)
+        record, epoch, era, *alike = await answered(self._reply)
         partition = self._question.partition
-        if epoch is None:
+        if epoch is None or era is None:
             # The first question of a namespace, or its epoch was evicted: one more round trip, then no more.
-            return Found(None, await self._entries.epoch(partition.namespace, deadline=self._deadline))
+            begun = await self._entries.epoch(partition.namespace, deadline=self._deadline)
+            if epoch is None:
+                return Found(None, begun)
+            epoch, era = begun[:_EPOCH_BYTES], begun[_EPOCH_BYTES:]
         entry = self._entries.valid(record, epoch, partition, self._entry_id)
-        if entry is not None and entry.question != self._question.text:
+        if entry is not None and not is_same(entry.question, self._question.text):
             entry = None  # two texts with one 63-bit id
-        return Found(entry, epoch)
+        return Found(entry, epoch + era, int(alike[0], 16) if alike and alike[0] else None)
 
 
 def _pair(entry_id: int, answer_id: int) -> bytes:
     return b"%016x%016x" % (entry_id, answer_id)
+
+
+def _packed(entry_id: int) -> bytes:
+    return entry_id.to_bytes(8, "big")

@@ -8,13 +8,16 @@ can be made to collide by choosing a text.
 from __future__ import annotations
 
 import hmac
+from hashlib import sha256
 
+from .acceptance import canonical, is_chinese, normalised
 from .model import Partition, owner_of
 
 SHARDS = 16
 _ID_BITS = 63  # ids are signed 64-bit in Faiss; the sign stays free for its "nothing found"
 _NAMESPACE_TAG = 8
 _FINGERPRINT_TAG = 4
+_SHORTEST_CANONICAL = 3  # characters; of a mere greeting nothing is left
 
 
 def digest(secret: bytes, material: bytes) -> bytes:
@@ -24,14 +27,30 @@ def digest(secret: bytes, material: bytes) -> bytes:
 
 def partition(secret: bytes, namespace: str, material: bytes) -> Partition:
     """`material` is everything that must match exactly; the namespace becomes part of it."""
+    return partition_of(secret, namespace, sha256(material).digest())
+
+
+def partition_of(secret: bytes, namespace: str, source: bytes) -> Partition:
+    """From the plain digest of the material."""
     label = namespace.encode()
-    return Partition(namespace, digest(secret, b"partition\0%d\0%b%b" % (len(label), label, material)))
+    return Partition(namespace, digest(secret, b"partition\0%d\0%b%b" % (len(label), label, source)), source)
 
 
 def entry_id(secret: bytes, of: Partition, text: str) -> int:
-    """Stable for a text in a partition, in [0, 2**63)."""
+    """Stable for a text in a partition, however it is typed, in [0, 2**63)."""
+    return _number(secret, b"entry\0", of, normalised(text) or text)
+
+
+def canonical_id(secret: bytes, of: Partition, text: str) -> int | None:
+    """The same for all texts of one canonical form, where that is to be trusted: in Chinese, and not almost empty."""
+    if not is_chinese(text) or len(form := canonical(text)) < _SHORTEST_CANONICAL:
+        return None
+    return _number(secret, b"canonical\0", of, form)
+
+
+def _number(secret: bytes, kind: bytes, of: Partition, text: str) -> int:
     # A lone surrogate can arrive in JSON (`"\\ud83d"`): it names an entry of its own instead of failing.
-    named = digest(secret, b"entry\0" + of.digest + text.encode("utf-8", "surrogatepass"))
+    named = digest(secret, kind + of.digest + text.encode("utf-8", "surrogatepass"))
     return int.from_bytes(named[:8], "big") >> (64 - _ID_BITS)
 
 
@@ -57,6 +76,12 @@ def fingerprint_tag(secret: bytes, fingerprint: str) -> bytes:
     return digest(secret, b"fingerprint\0" + fingerprint.encode())[:_FINGERPRINT_TAG]
 
 
+def tag(secret: bytes, name: str, value: str) -> bytes:
+    """Stands for what an entry has to do with: whoever knows it can find the entry, and nobody can read it there."""
+    label = name.encode()
+    return digest(secret, b"tag\0%d\0%b%b" % (len(label), label, value.encode("utf-8", "surrogatepass")))[:12]
+
+
 def is_of_namespace(space: bytes, tag: bytes) -> bool:
     return space.startswith(tag)
 
@@ -78,14 +103,33 @@ def shard_of(secret: bytes, namespace: str) -> int:
 class Keys:
     """The store's keys of one namespace. They share a hash tag, so one script can change them together."""
 
-    __slots__ = ("_entries", "_vectors", "blocked", "changes", "epoch", "shard")
+    __slots__ = (
+        "_canonical",
+        "_entries",
+        "_vectors",
+        "blocked",
+        "book",
+        "changes",
+        "epoch",
+        "era",
+        "prefix",
+        "shard",
+        "tag",
+    )
 
     def __init__(self, secret: bytes, namespace: str) -> None:
         tag = namespace_tag(secret, namespace)
         self.shard = shard_of(secret, namespace)
         self._entries = key_of(self.shard, "e:")
         self._vectors = key_of(self.shard, "v:")
+        self._canonical = key_of(self.shard, "c:")
+        self.tag = tag
+        self.prefix = key_of(self.shard, "")
         self.epoch = epoch_key(self.shard, tag)
+        self.era = era_key(self.shard)
+        self.book = key_of(
+            self.shard, f"book:{digest(secret, b'book' + owner_of(namespace).encode())[:8].hex()}"
+        )
         self.blocked = key_of(self.shard, f"blocked:{tag.hex()}")
         self.changes = changes_key(self.shard)
 
@@ -95,6 +139,10 @@ class Keys:
     def vector(self, entry_id: int) -> str:
         return f"{self._vectors}{entry_id:016x}"
 
+    def canonical(self, canonical_id: int) -> str:
+        """Where the number of the last entry of that canonical form stands."""
+        return f"{self._canonical}{canonical_id:016x}"
+
 
 def key_of(shard: int, name: str) -> str:
     """All keys of one shard share a hash tag: they lie in one slot."""
@@ -103,6 +151,10 @@ def key_of(shard: int, name: str) -> str:
 
 def changes_key(shard: int) -> str:
     return key_of(shard, "changes")
+
+
+def era_key(shard: int) -> str:
+    return key_of(shard, "era")
 
 
 def epoch_key(shard: int, tag: bytes) -> str:

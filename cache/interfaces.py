@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Generator, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from .model import Entry, Partition, Question, Ticket, Value, Vector
 
@@ -117,10 +117,12 @@ class Judge(Protocol):
 
 
 class Found(Value, frozen=True):
-    """What one exact look-up read: the entry if there is a valid one, and the namespace's epoch."""
+    """What one exact look-up read: the entry if there is a valid one, and the namespace's epoch. `alike_id`: of the
+    entry last stored under the same canonical form, which may be gone."""
 
     entry: Entry | None
     epoch: bytes | None
+    alike_id: int | None = None
 
 
 class Finding(Protocol):
@@ -131,14 +133,19 @@ class Finding(Protocol):
     def cancel(self) -> object: ...
 
 
+Outcome = Literal["stored", "invalidated", "blocked", "quota"]
+
+
 class EntryStore(Protocol):
     """Entries for a while. All raise `StoreUnavailable` if the store does not answer by the deadline."""
 
-    def find(self, question: Question, entry_id: int, *, deadline: float) -> Finding:
+    def find(
+        self, question: Question, entry_id: int, *, deadline: float, canonical_id: int | None = None
+    ) -> Finding:
         """The command leaves when this is called, not when the result is awaited.
 
-        An entry of an older epoch, past its time, of an unknown format, of another partition or of another
-        text (two texts with one id) is absent.
+        An entry of an older epoch, past its time, of an unknown format, of another partition or of another text
+        (two texts with one id, and not one text typed in two ways) is absent.
         """
         ...
 
@@ -148,9 +155,10 @@ class EntryStore(Protocol):
         """The entries by id, in order, in one round trip; absent as in `find`, whatever their text."""
         ...
 
-    async def put(self, ticket: Ticket, entry: Entry, *, deadline: float) -> bool:
-        """Store the entry and announce it, unless the namespace's epoch is not the ticket's any more, or this
-        answer was blocked for this question."""
+    async def put(self, ticket: Ticket, entry: Entry, *, deadline: float) -> Outcome:
+        """Store the entry and announce it. "invalidated": since the ticket's look-up the namespace was flushed, or
+        entries of its owner were removed by what they are. "blocked": this answer, for this question. "quota": it
+        does not fit into what its owner may keep, though what expires first was let go."""
         ...
 
     async def block(self, namespace: str, entry_id: int, answer_id: int, *, deadline: float) -> None:
@@ -158,7 +166,14 @@ class EntryStore(Protocol):
         write that may be under way. What holds for good is `evidence`'s to remember."""
         ...
 
-    async def remove(self, namespace: str, entry_id: int, *, deadline: float) -> bool: ...
+    async def remove(self, namespace: str, entry_ids: Sequence[int], *, deadline: float) -> int:
+        """How many of them there were; a hundred or so at once."""
+        ...
+
+    async def begin_era(self, owner: str | None, *, deadline: float) -> None:
+        """Make every write of the owner (None: of all) that began before come to nothing: what is removed next does
+        not come back. Others may lose such a write, too."""
+        ...
 
     async def flush(self, namespace: str, *, deadline: float) -> None:
         """Make every entry of the namespace invisible, and every write that began before come to nothing."""

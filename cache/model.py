@@ -34,10 +34,11 @@ class Partition(Value, frozen=True):
     segment (before a "/") is the owner, whom quotas go by.
     """
 
-    _unsaid = frozenset({"digest"})
+    _unsaid = frozenset({"digest", "source"})
 
     namespace: str
     digest: bytes
+    source: bytes = b""  # a plain digest of the material, for who takes entries to another deployment
 
     @property
     def owner(self) -> str:
@@ -46,6 +47,17 @@ class Partition(Value, frozen=True):
 
 def owner_of(namespace: str) -> str:
     return namespace.partition("/")[0]
+
+
+class Quota(Value, frozen=True):
+    """What one owner may keep: bytes of records, and entries."""
+
+    most_bytes: int = 4 << 30
+    most_entries: int = 1_000_000
+
+    @classmethod
+    def of_anyone(cls, owner: str) -> Quota:
+        return cls()
 
 
 class Question(Value, frozen=True):
@@ -67,13 +79,15 @@ class Question(Value, frozen=True):
 
 
 class Answer(Value, frozen=True):
-    """Plain text for judging, opaque bytes for serving, and facts about its making (no content)."""
+    """Plain text for judging, opaque bytes for serving, and facts about its making (no content). `tags` name what it
+    has to do with (a key, a user, a version), so that it is found by that; only their keyed digests are kept."""
 
     _unsaid = frozenset({"text", "payload"})
 
     text: str
     payload: bytes
     origin: Mapping[str, str] = msgspec.field(default_factory=dict)
+    tags: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
 class Entry(Value, frozen=True):
@@ -110,7 +124,8 @@ class Step(Value, frozen=True):
 class Near(Value, frozen=True):
     """The nearest stored question of a miss. `would_serve`: it was accepted, and only withheld (see `Ruling`).
 
-    `support` and `rival` are what else was near it (see `acceptance.Around`).
+    `support` and `rival` are what else was near it (see `acceptance.Around`). `alias_id`: the near one, where the
+    answer compared is that of the entry that it is an alias of.
     """
 
     entry_id: int
@@ -118,12 +133,14 @@ class Near(Value, frozen=True):
     would_serve: bool = False
     support: int = 0
     rival: float = 0.5
+    alias_id: int | None = None
 
 
 class Ticket(Value, frozen=True):
     """What a miss read, so that a later store can be refused if anything was invalidated since.
 
-    `near` is what the answer, once there, can be compared with.
+    `near` is what the answer, once there, can be compared with. `canonical_id`: under which the entry is found by
+    questions of the same canonical form.
     """
 
     _unsaid = frozenset({"vector", "space"})
@@ -134,25 +151,49 @@ class Ticket(Value, frozen=True):
     vector: Vector | None = None
     space: bytes | None = None
     near: Near | None = None
+    canonical_id: int | None = None
+
+
+# How a stored question was found to be the same: character for character, typed otherwise, equal in its canonical form,
+# near in meaning, or near to one that was found to share the answer.
+Tier = Literal["exact", "normalised", "canonical", "semantic", "alias"]
 
 
 class Hit(Value, frozen=True):
-    tier: Literal["exact", "semantic"]
+    """`similarity` is 1 where forms were compared and not vectors. `alias_id`: the near question's own entry, where it
+    is an alias of the entry that answers."""
+
+    tier: Tier
     entry: Entry
     similarity: float
     age_s: float
     steps: tuple[Step, ...]
     verdict: Verdict | None = None
+    alias_id: int | None = None
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it is the very question, however typed: nothing had to be judged."""
+        return self.tier in ("exact", "normalised")
+
+    @property
+    def reason(self) -> str | None:
+        """None: the same, character for character."""
+        if self.verdict is not None:
+            return self.verdict.reason
+        return None if self.tier == "exact" else self.tier
 
 
 class Served(Value, frozen=True):
-    """What a question was answered with: its own entry, or another's. `answer_id` is None where it was not a hit."""
+    """What a question was answered with: its own entry, or another's. `answer_id` is None where it was not a hit.
+    `alias_id` as in `Hit`."""
 
     partition: Partition
     question_id: int
     entry_id: int
     answer_id: int | None = None
     similarity: float | None = None
+    alias_id: int | None = None
 
 
 class Miss(Value, frozen=True):

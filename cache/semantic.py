@@ -1,4 +1,4 @@
-"""The cache itself: asks the exact tier, then the semantic one, and stores what may be stored.
+"""The cache itself: begins look-ups, and stores what may be stored.
 
 Whatever fails on the way is a miss with a reason, never an error of the request. What happened is returned as
 facts with their times; nothing is logged or counted here.
@@ -19,7 +19,7 @@ from .explain import Explanation, explain
 from .index import Spaces
 from .interfaces import EntryStore
 from .lookup import Lookup, Parts
-from .model import Answer, Entry, Partition, Question, Served, Step, Stored, Ticket
+from .model import Answer, Entry, Partition, Question, Served, Step, Stored, Ticket, owner_of
 
 # A write happens after the answer was served: it may take longer than a request may wait.
 _WRITE_DEADLINE_S = 1.0
@@ -65,6 +65,12 @@ class SemanticCache:
         """The number of the entry that this very question has, or would have."""
         return self._entry_id(question)
 
+    def canonical_id(self, question: Question) -> int | None:
+        """Shared with questions of the same canonical form; None where only equal ones, or near ones, will do."""
+        if question.skip_semantic is not None:
+            return None
+        return identity.canonical_id(self._secret, question.partition, question.text)
+
     def answer_id(self, answer: Answer) -> int:
         return identity.answer_id(self._secret, answer.text)
 
@@ -76,25 +82,33 @@ class SemanticCache:
         """How far similar questions are answered there now."""
         return self._parts.evidence.of(namespace).standing
 
-    def begin(self, question: Question, *, deadline: float) -> Lookup:
+    def begin(self, question: Question, *, deadline: float, is_rehearsal: bool = False) -> Lookup:
         """Start a look-up: the exact tier's command leaves now. `deadline` is for the store.
 
-        Await `result()` for the outcome, or `cancel()` if it is not wanted any more.
+        Await `result()` for the outcome, or `cancel()` if it is not wanted any more. A rehearsal serves nobody, and is
+        not counted as traffic.
         """
         return Lookup(
             self._parts,
             question,
             entry_id=self._entry_id(question),
+            canonical_id=self.canonical_id(question),
             space=self._space(question),
             deadline=deadline,
             semantic_deadline_s=self._semantic_deadline_s,
+            is_rehearsal=is_rehearsal,
         )
 
     async def explain(self, question: Question, *, deadline: float) -> Explanation:
         """What a look-up would find, without answering by it."""
-        lookup = self.begin(question, deadline=deadline)
+        lookup = self.begin(question, deadline=deadline, is_rehearsal=True)
         return await explain(
-            self._parts, lookup, question, question_id=self._entry_id(question), space=self._space(question)
+            self._parts,
+            lookup,
+            question,
+            question_id=self._entry_id(question),
+            canonical_id=self.canonical_id(question),
+            space=self._space(question),
         )
 
     async def ticket(self, question: Question, *, deadline: float) -> Ticket | None:
@@ -104,7 +118,13 @@ class SemanticCache:
             found = await self._parts.entries.find(question, entry_id, deadline=deadline)
         except StoreUnavailable:
             return None
-        return Ticket(question, entry_id, found.epoch, space=self._space(question))
+        return Ticket(
+            question,
+            entry_id,
+            found.epoch,
+            space=self._space(question),
+            canonical_id=self.canonical_id(question),
+        )
 
     async def store(self, ticket: Ticket, answer: Answer, *, ttl_s: float | None = None) -> Stored:
         """Keep the answer, unless anything was invalidated since the ticket's look-up. Never raises.
@@ -123,18 +143,15 @@ class SemanticCache:
 
         started = self._parts.now()
         created_at_s = self._parts.wall()
-        expires_at_s = created_at_s + (self._ttl_s if ttl_s is None else ttl_s)
+        expires_at_s = created_at_s + _spread(self._ttl_s if ttl_s is None else ttl_s, ticket.entry_id)
         entry = Entry(ticket.entry_id, ticket.question.text, answer, created_at_s, expires_at_s)
         try:
-            is_stored = await self._parts.entries.put(ticket, entry, deadline=started + _WRITE_DEADLINE_S)
-            reason = "stored" if is_stored else "invalidated"
+            reason: str = await self._parts.entries.put(ticket, entry, deadline=started + _WRITE_DEADLINE_S)
         except StoreUnavailable:
-            is_stored, reason = False, "store-down"
+            reason = "store-down"
         except UnicodeEncodeError:
-            is_stored, reason = (
-                False,
-                "not-unicode",
-            )  # half a surrogate pair: JSON can say it, no store can hold it
+            reason = "not-unicode"  # half a surrogate pair: JSON can say it, no store can hold it
+        is_stored = reason == "stored"
         if is_stored and ticket.vector is not None and ticket.space is not None:
             # At once, not when it comes back through the stream: the next question may be here already.
             self._parts.spaces.add(ticket.space, ticket.entry_id, ticket.vector)
@@ -150,10 +167,11 @@ class SemanticCache:
     async def forget(self, namespace: str, entry_id: int) -> bool:
         """Remove one entry; False if there was none. Raises `StoreUnavailable`."""
         deadline = self._parts.now() + _CONTROL_DEADLINE_S
-        was_there = await self._parts.entries.remove(namespace, entry_id, deadline=deadline)
+        await self._parts.entries.begin_era(owner_of(namespace), deadline=deadline)
+        removed = await self._parts.entries.remove(namespace, [entry_id], deadline=deadline)
         tag = identity.namespace_tag(self._secret, namespace)
         self._parts.spaces.remove_from_namespace(tag, entry_id)
-        return was_there
+        return removed > 0
 
     async def reject(self, served: Served, *, key: str) -> bool:
         """That answer was wrong, says whoever has this key: the question does not get it again, here at once and on
@@ -165,8 +183,15 @@ class SemanticCache:
         reporter = identity.digest(self._secret, b"reporter\0" + key.encode())[:8]
         evidence = self._parts.evidence
         if served.entry_id != question_id:
+            near_id, root_id = served.entry_id, None
+            if served.alias_id is not None:
+                near_id, root_id = served.alias_id, served.entry_id
             await evidence.report(
-                namespace, pair=(question_id, served.entry_id), key=reporter, similarity=served.similarity
+                namespace,
+                pair=(question_id, near_id),
+                key=reporter,
+                similarity=served.similarity,
+                root_id=root_id,
             )
             return True
         deadline = self._parts.now() + _CONTROL_DEADLINE_S
@@ -210,3 +235,8 @@ class SemanticCache:
         if question.skip_semantic or self._parts.embed.skip_reason:
             return b""
         return identity.space(self._secret, question.partition, self._parts.embed.fingerprint)
+
+
+def _spread(ttl_s: float, entry_id: int) -> float:
+    """Up to a tenth less, another for each entry: what was stored at once is not asked for anew at once."""
+    return ttl_s * (1 - 0.1 * (entry_id % 1024) / 1024)

@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from .acceptance import is_same
 from .embed.readable import check_length, check_pieces
 from .errors import StoreUnavailable
 from .identity import answer_id
-from .interfaces import Found
+from .interfaces import Found, Outcome
 from .model import Entry, Partition, Question, Ticket, Vector
 from .vectors import to_unit
 
@@ -76,20 +77,25 @@ class MemoryEntries:
         self.is_down = False
         self._secret = secret
         self._wall = wall
+        self._era = os.urandom(8)
         self._epochs: dict[str, bytes] = {}
         self._kept: dict[int, tuple[Partition, bytes, Entry]] = {}
         self._blocked: set[tuple[int, int]] = set()
+        self._alike: dict[int, int] = {}
 
-    def find(self, question: Question, entry_id: int, *, deadline: float) -> asyncio.Future[Found]:
+    def find(
+        self, question: Question, entry_id: int, *, deadline: float, canonical_id: int | None = None
+    ) -> asyncio.Future[Found]:
         future: asyncio.Future[Found] = asyncio.get_running_loop().create_future()
         if self.is_down:
             future.set_exception(StoreUnavailable("down"))
             future.exception()  # left unawaited it must not complain
             return future
         entry = self._valid(question.partition, entry_id)
-        if entry is not None and entry.question != question.text:
+        if entry is not None and not is_same(entry.question, question.text):
             entry = None
-        future.set_result(Found(entry, self._epoch(question.partition.namespace)))
+        alike = None if canonical_id is None else self._alike.get(canonical_id)
+        future.set_result(Found(entry, self._epoch(question.partition.namespace) + self._era, alike))
         return future
 
     async def fetch(
@@ -98,20 +104,26 @@ class MemoryEntries:
         self._check()
         return [self._valid(partition, entry_id) for entry_id in entry_ids]
 
-    async def put(self, ticket: Ticket, entry: Entry, *, deadline: float) -> bool:
+    async def put(self, ticket: Ticket, entry: Entry, *, deadline: float) -> Outcome:
         self._check()
         partition = ticket.question.partition
-        if ticket.epoch is None or ticket.epoch != self._epochs.get(partition.namespace):
-            return False
-        is_blocked = (entry.entry_id, answer_id(self._secret, entry.answer.text)) in self._blocked
-        if entry.expires_at_s <= self._wall() or is_blocked:
-            return False
-        self._kept[entry.entry_id] = (partition, ticket.epoch, entry)
-        return True
+        epoch = self._epochs.get(partition.namespace)
+        if epoch is None or ticket.epoch != epoch + self._era or entry.expires_at_s <= self._wall():
+            return "invalidated"
+        if (entry.entry_id, answer_id(self._secret, entry.answer.text)) in self._blocked:
+            return "blocked"
+        self._kept[entry.entry_id] = (partition, epoch, entry)
+        if ticket.canonical_id is not None:
+            self._alike[ticket.canonical_id] = entry.entry_id
+        return "stored"
 
-    async def remove(self, namespace: str, entry_id: int, *, deadline: float) -> bool:
+    async def remove(self, namespace: str, entry_ids: Sequence[int], *, deadline: float) -> int:
         self._check()
-        return self._kept.pop(entry_id, None) is not None
+        return sum(self._kept.pop(entry_id, None) is not None for entry_id in entry_ids)
+
+    async def begin_era(self, owner: str | None, *, deadline: float) -> None:
+        self._check()
+        self._era = os.urandom(8)
 
     async def block(self, namespace: str, entry_id: int, answer_id: int, *, deadline: float) -> None:
         self._check()
@@ -134,5 +146,5 @@ class MemoryEntries:
         if kept is None:
             return None
         owner, epoch, entry = kept
-        is_valid = owner == partition and epoch == self._epoch(partition.namespace)
+        is_valid = owner.digest == partition.digest and epoch == self._epoch(partition.namespace)
         return entry if is_valid and entry.expires_at_s > self._wall() else None

@@ -25,7 +25,7 @@ class Kept:
         found = await self.entries.find(question, self.id_of(question), deadline=soon())
         return None if found.entry is None else found.entry.answer
 
-    async def put(self, question: Question) -> bool:
+    async def put(self, question: Question) -> str:
         epoch = (await self.entries.find(question, 1, deadline=soon())).epoch
         entry = entry_for(question, at_s=self.clock())
         return await self.entries.put(ticket_for(question, epoch), entry, deadline=soon())
@@ -52,7 +52,7 @@ async def kept(request: pytest.FixtureRequest) -> AsyncIterator[Kept]:
 
 async def test_a_stored_entry_is_found_as_it_was(kept: Kept) -> None:
     question = asked()
-    assert await kept.put(question)
+    assert await kept.put(question) == "stored"
     found = await kept.entries.find(question, kept.id_of(question), deadline=soon())
     assert found.entry == entry_for(question, at_s=kept.clock())
 
@@ -94,7 +94,7 @@ async def test_what_is_past_its_time_already_is_not_stored(kept: Kept) -> None:
     question = asked()
     epoch = (await kept.entries.find(question, 1, deadline=soon())).epoch
     late = entry_for(question, at_s=kept.clock() - 61.0)
-    assert not await kept.entries.put(ticket_for(question, epoch), late, deadline=soon())
+    assert await kept.entries.put(ticket_for(question, epoch), late, deadline=soon()) == "invalidated"
 
 
 async def test_fetch_keeps_the_order_and_says_what_is_absent(kept: Kept) -> None:
@@ -108,9 +108,9 @@ async def test_fetch_keeps_the_order_and_says_what_is_absent(kept: Kept) -> None
 async def test_a_removed_entry_is_absent(kept: Kept) -> None:
     question = asked()
     await kept.put(question)
-    assert await kept.entries.remove("team-a", kept.id_of(question), deadline=soon())
+    assert await kept.entries.remove("team-a", [kept.id_of(question)], deadline=soon())
     assert await kept.find(question) is None
-    assert not await kept.entries.remove("team-a", kept.id_of(question), deadline=soon())
+    assert not await kept.entries.remove("team-a", [kept.id_of(question)], deadline=soon())
 
 
 async def test_a_flush_hides_the_namespace_and_no_other(kept: Kept) -> None:
@@ -127,14 +127,14 @@ async def test_a_write_that_began_before_a_flush_comes_to_nothing(kept: Kept) ->
     epoch = (await kept.entries.find(question, 1, deadline=soon())).epoch
     await kept.entries.flush("team-a", deadline=soon())
     entry = entry_for(question, at_s=kept.clock())
-    assert not await kept.entries.put(ticket_for(question, epoch), entry, deadline=soon())
+    assert await kept.entries.put(ticket_for(question, epoch), entry, deadline=soon()) == "invalidated"
     assert await kept.find(question) is None
 
 
 async def test_nothing_is_stored_without_an_epoch(kept: Kept) -> None:
     question = asked()
     entry = entry_for(question, at_s=kept.clock())
-    assert not await kept.entries.put(ticket_for(question, None), entry, deadline=soon())
+    assert await kept.entries.put(ticket_for(question, None), entry, deadline=soon()) == "invalidated"
 
 
 async def test_a_store_that_is_down_is_named_so_by_every_method(kept: Kept) -> None:
@@ -148,7 +148,7 @@ async def test_a_store_that_is_down_is_named_so_by_every_method(kept: Kept) -> N
     with pytest.raises(StoreUnavailable):
         await kept.entries.put(ticket_for(question, b"8 bytes!"), entry, deadline=soon())
     with pytest.raises(StoreUnavailable):
-        await kept.entries.remove("team-a", 1, deadline=soon())
+        await kept.entries.remove("team-a", [1], deadline=soon())
     with pytest.raises(StoreUnavailable):
         await kept.entries.flush("team-a", deadline=soon())
 
@@ -169,12 +169,12 @@ async def test_a_blocked_answer_goes_and_is_not_stored_for_its_question_again(ke
     wrong = answer_id(SECRET, ANSWER.text)
     await kept.entries.block(question.partition.namespace, kept.id_of(question), wrong, deadline=soon())
     assert await kept.find(question) is None
-    assert not await kept.put(question)
-    assert await kept.put(asked("What is the capital of Spain?"))
+    assert await kept.put(question) == "blocked"
+    assert await kept.put(asked("What is the capital of Spain?")) == "stored"
 
 
 async def test_another_answer_to_a_question_with_a_blocked_one_is_stored(kept: Kept) -> None:
     question = asked()
     other = answer_id(SECRET, "Lyon")
     await kept.entries.block(question.partition.namespace, kept.id_of(question), other, deadline=soon())
-    assert await kept.put(question)
+    assert await kept.put(question) == "stored"

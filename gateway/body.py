@@ -3,7 +3,8 @@
 What is hashed is what is sent. One parser finds both the value of each top-level member and the exact text it
 was written as, so no difference between two parsers can make the cache answer for a request the backend never
 saw. Anything that two parsers could read differently is refused here: duplicate keys at any depth, NaN and
-Infinity, numbers beyond a double, lone surrogates, invalid UTF-8.
+Infinity, numbers beyond a double, lone surrogates, invalid UTF-8; and what no honest chat needs: too many values, and
+values too deep in one another.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from json.decoder import JSONDecodeError, JSONDecoder
 from typing import Any, NoReturn
 
 import msgspec
+import numpy as np
 
 from .errors import InvalidRequest
 
@@ -27,7 +29,10 @@ _plain_name = re.compile(r'"([^"\\\x00-\x1f]*)"[ \t\n\r]*:[ \t\n\r]*').match
 _after_value = re.compile(r"[ \t\n\r]*([,}])[ \t\n\r]*").match
 # To read a million empty messages takes a second in which nobody else is served; no chat has that many values.
 _MOST_VALUES = 200_000
-_string = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+# Deeper than any schema of a tool; every step that goes through a body may then call itself.
+_MOST_DEPTH = 256
+_BRACKETS = b"[]{}"
+_NO_BRACKETS = bytes(set(range(256)) - set(_BRACKETS))
 # An escaped surrogate, perhaps alone: only then is the slower check worth its time.
 _surrogate_escape = re.compile(r"\\u[dD][89a-fA-F]").search
 
@@ -48,10 +53,12 @@ class Body(msgspec.Struct, frozen=True):
         ).encode()
 
 
-def split(raw: bytes) -> Body:
-    """Raises `InvalidRequest` (400) that says what was found and where."""
-    if len(raw) > _MOST_VALUES and _has_too_many_values(raw):
-        raise InvalidRequest(f"The body has more than {_MOST_VALUES} values.", code="too_many_values")
+def split(raw: bytes, *, model: str | None = None) -> Body:
+    """The members of the body; a `model` that the path names stands for the body's own, as at Azure.
+
+    Raises `InvalidRequest` (400) that says what was found and where.
+    """
+    _refuse_shapes(raw)
     try:
         text = raw.decode()
     except UnicodeDecodeError as error:
@@ -62,12 +69,12 @@ def split(raw: bytes) -> Body:
         raise InvalidRequest(f"The body is not JSON: {error.msg} at position {error.pos}.") from error
     except StopIteration as error:
         raise InvalidRequest(f"The body is not JSON: expected a value at position {error.value}.") from error
-    except RecursionError as error:
-        raise InvalidRequest("The body is nested too deeply.") from error
     except ValueError as error:  # an integer with more digits than Python reads
         raise InvalidRequest("The body has a number that is too long.") from error
     if _surrogate_escape(text):
         _refuse_lone_surrogates(body)
+    if model is not None:
+        body.slices["model"], body.values["model"] = canonical(model), model
     return body
 
 
@@ -76,14 +83,30 @@ def canonical(value: Json) -> str:
     return _encode(value).decode()
 
 
-def _has_too_many_values(raw: bytes) -> bool:
-    if _separators(raw) <= _MOST_VALUES:
-        return False
-    return _separators(_string.sub(b"", raw)) > _MOST_VALUES  # most were in texts
+def _refuse_shapes(raw: bytes) -> None:
+    """What would keep everybody else waiting while it is read. A look at the bytes rules most bodies out of it."""
+    opened = raw.count(b"[") + raw.count(b"{")
+    if opened > _MOST_DEPTH and _depth(raw) > _MOST_DEPTH:
+        raise InvalidRequest(
+            f"The body is nested too deeply: more than {_MOST_DEPTH} arrays and objects in one another.",
+            code="nested_too_deeply",
+        )
+    if len(raw) <= _MOST_VALUES or opened + raw.count(b",") <= _MOST_VALUES:
+        return
+    outside = _outside_strings(raw)
+    if outside.count(b"[") + outside.count(b"{") + outside.count(b",") > _MOST_VALUES:
+        raise InvalidRequest(f"The body has more than {_MOST_VALUES} values.", code="too_many_values")
 
 
-def _separators(raw: bytes) -> int:
-    return raw.count(b",") + raw.count(b"{") + raw.count(b"[")
+def _depth(raw: bytes) -> int:
+    brackets = np.frombuffer(_outside_strings(raw).translate(None, _NO_BRACKETS), np.uint8)
+    steps = 3 - (brackets & 6).astype(np.int8)  # of their codes these two bits differ: 1 opens, -1 closes
+    return int(steps.cumsum(dtype=np.int64).max(initial=0))
+
+
+def _outside_strings(raw: bytes) -> bytes:
+    """What stands between the strings. Up to the first error of a body that is no JSON, beyond which nobody reads."""
+    return b"".join(raw.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')[::2])
 
 
 def _split_object(text: str) -> Body:
@@ -165,9 +188,22 @@ def _refuse_lone_surrogates(body: Body) -> None:
     try:
         canonical(body.values)
     except UnicodeEncodeError as error:
+        place = _place_of_half_a_pair(body.values, "")
         raise InvalidRequest(
-            "The body has half of a surrogate pair (an unpaired \\ud800–\\udfff escape)."
+            f"The body has half of a surrogate pair (an unpaired \\ud800–\\udfff escape) in {place or 'a name'}.",
+            param=place,
         ) from error
+
+
+def _place_of_half_a_pair(value: Json, place: str) -> str | None:
+    """Where a text with half a pair stands, as `messages.0.content`; None: it is the name of a member."""
+    if isinstance(value, str):
+        return place.removeprefix(".") if any("\ud800" <= letter <= "\udfff" for letter in value) else None
+    members = (
+        value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    )
+    places = (_place_of_half_a_pair(inner, f"{place}.{name}") for name, inner in members)
+    return next((found for found in places if found is not None), None)
 
 
 _decoder = JSONDecoder(object_pairs_hook=_unique, parse_float=_number, parse_constant=_no_constant)

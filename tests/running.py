@@ -23,7 +23,7 @@ import uvicorn
 
 from auth import KeyRef, Limits, Policy, StoreDirectory, disabled, mint
 from gateway.app import DataPlane, open_gateway
-from gateway.data.http10 import HttpProtocol
+from gateway.data.protocol import HttpProtocol
 from gateway.evidence.desk import AskCache, CacheDesk, CacheTold, Wish
 from gateway.host.control import ControlRecord
 from gateway.host.runtime import Runtime

@@ -12,7 +12,7 @@ from typing import Any
 
 import uvicorn
 
-from ..data.http10 import HttpProtocol
+from ..data.protocol import HttpProtocol
 from ..settings.sections import split_bind
 
 _KEEP_ALIVE_S = 75  # above the idle timeout of the usual load balancers, so that they close first

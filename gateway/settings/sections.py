@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
@@ -57,13 +58,40 @@ class AdminTlsSettings(TlsSettings):
     client_ca: Path | None = None
 
 
+def _checked_origin(origin: str) -> str:
+    parts = urlsplit(origin)
+    is_origin = parts.scheme and parts.netloc and origin == f"{parts.scheme}://{parts.netloc}".lower()
+    if origin != "*" and not is_origin:
+        raise ValueError(f"expected an origin such as https://app.example.com (no path), found {origin!r}")
+    return origin
+
+
+class CorsSettings(Section):
+    """Whose pages may ask from a browser. `credentials` lets them send cookies and the like along."""
+
+    origins: Annotated[tuple[Annotated[str, AfterValidator(_checked_origin)], ...], Field(min_length=1)]
+    credentials: bool = False
+    max_age_s: Annotated[int, Field(ge=0, le=86_400)] = 600
+
+    @model_validator(mode="after")
+    def _nobody_gets_all(self) -> CorsSettings:
+        if "*" in self.origins and (self.credentials or len(self.origins) > 1):
+            raise ValueError("origins: '*' stands alone, and without credentials; name the origins instead")
+        return self
+
+
 class ServerSettings(Section):
+    """`stream_keep_alive_s`: seconds of silence after which a stream gets a comment; null: never."""
+
     bind: Bind = "127.0.0.1:8080"
     workers: Annotated[int, Field(ge=1, le=256)] = 1
     body_limit_mib: Annotated[int, Field(ge=1, le=64)] = 4
     grace_s: Annotated[float, Field(ge=0, le=3600)] = 30.0
     tls: TlsSettings | None = None
     trusted_proxies: Proxies = ()
+    cors: CorsSettings | None = None
+    compression: Literal["off", "replies", "streams"] = "replies"
+    stream_keep_alive_s: Annotated[float, Field(gt=0, le=3600)] | None = 15.0
 
 
 class AdminSettings(Section):

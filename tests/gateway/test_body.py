@@ -102,6 +102,53 @@ def test_what_two_parsers_could_read_differently_is_refused_with_a_place(raw, sa
         split(raw)
 
 
+def nested(depth: int, filling: bytes = b"1") -> bytes:
+    """An object around arrays; `depth` counts both."""
+    return b'{"a":' + b"[" * (depth - 1) + filling + b"]" * (depth - 1) + b"}"
+
+
+def test_nesting_has_a_bound_that_does_not_depend_on_the_interpreters() -> None:
+    assert split(nested(256)).values.keys() == {"a"}
+    for raw in (nested(257), b'{"a":' * 257 + b"1" + b"}" * 257):
+        with pytest.raises(InvalidRequest, match="256 arrays and objects") as caught:
+            split(raw)
+        assert caught.value.code == "nested_too_deeply"
+
+
+@pytest.mark.parametrize("text", [b"[" * 5000, b'\\"[' * 5000, b'\\\\\\"{' * 5000, b"," * 300_000])
+def test_brackets_and_commas_in_a_text_are_no_structure(text: bytes) -> None:
+    assert len(split(b'{"a":"%s"}' % text).values["a"]) >= 5000
+
+
+def test_many_shallow_values_are_fine_and_too_many_are_refused() -> None:
+    assert len(split(b'{"a":[%s]}' % b",".join([b"[]"] * 60_000)).values["a"]) == 60_000
+    with pytest.raises(InvalidRequest) as caught:
+        split(b'{"a":[%s]}' % b",".join([b"[]"] * 150_000))
+    assert caught.value.code == "too_many_values"
+
+
+@pytest.mark.parametrize(
+    ("raw", "place"),
+    [
+        (b'{"messages":[{"content":"x"},{"content":"\\ud83d"}]}', "messages.1.content"),
+        (b'{"user":"\\udc00x"}', "user"),
+        (b'{"a":{"\\ud83d":1}}', None),
+        (nested(256, b'"\\ud83d"'), "a" + ".0" * 255),
+    ],
+)
+def test_where_half_a_surrogate_pair_stands_is_told(raw: bytes, place: str | None) -> None:
+    with pytest.raises(InvalidRequest, match="surrogate") as caught:
+        split(raw)
+    assert caught.value.param == place
+
+
+def test_a_model_in_the_path_stands_for_the_bodys_own() -> None:
+    for raw in (b'{"model":"other","n":1}', b'{"n":1}', b'{"model":7,"n":1}'):
+        body = split(raw, model="org/m")
+        assert body.values == {"model": "org/m", "n": 1}
+        assert json.loads(body.joined({})) == {"model": "org/m", "n": 1}
+
+
 def test_a_whole_surrogate_pair_and_odd_characters_are_fine():
     body = split(b'{"a":"\\ud83d\\ude00 \\u0000 \\uffff"}')
     assert body.values["a"] == "\U0001f600 \x00 \uffff"

@@ -11,7 +11,21 @@ from .explain import Explanation, Neighbour
 from .index import FaissIndex, Spaces
 from .interfaces import Embedder, EntryStore, Exchange, Judge, Store, VectorIndex
 from .lookup import Lookup
-from .model import Answer, Entry, Hit, Miss, Near, Partition, Question, Served, Step, Stored, Ticket, Verdict
+from .model import (
+    Answer,
+    Entry,
+    Hit,
+    Miss,
+    Near,
+    Partition,
+    Question,
+    Served,
+    Step,
+    Stored,
+    Ticket,
+    Tier,
+    Verdict,
+)
 from .replica import Follower
 from .semantic import SemanticCache
 
@@ -59,6 +73,7 @@ __all__ = [
     "Stored",
     "Stream",
     "Ticket",
+    "Tier",
     "Unaudited",
     "UnfitText",
     "VectorIndex",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from .acceptance import read
 from .acceptance.features import ALONE
 from .acceptance.vetoes import all_vetoes
@@ -14,36 +16,46 @@ _STORE_S = 2.0
 
 
 class Neighbour(Value, frozen=True):
-    """A stored question near the asked one. `vetoes`: all that apply; the verdict names the first."""
+    """A stored question near the asked one. `vetoes`: of each whether it applies; the verdict names the first that
+    does. `score` by what was learned. `root_id`: whose answer it was found to share."""
 
     entry: Entry
     similarity: float
     verdict: Verdict
-    vetoes: tuple[str, ...]
+    vetoes: Mapping[str, bool]
     age_s: float
+    score: float | None
+    root_id: int | None
 
 
 class Explanation(Value, frozen=True):
-    """It `would` be answered so, for this reason, by this entry where there is one."""
+    """It `would` be answered so, for this reason, by this entry where there is one. `canonical_id` is None where no
+    canonical form is compared."""
 
     would: str
     reason: str | None
     question_id: int
+    canonical_id: int | None
     entry: Entry | None
     neighbours: tuple[Neighbour, ...]
 
 
 async def explain(
-    parts: Parts, lookup: Lookup, question: Question, *, question_id: int, space: bytes
+    parts: Parts,
+    lookup: Lookup,
+    question: Question,
+    *,
+    question_id: int,
+    canonical_id: int | None,
+    space: bytes,
 ) -> Explanation:
     """Raises nothing that a look-up does not: what cannot be asked now has no neighbours."""
     outcome = await lookup.result()
     neighbours = await _neighbours(parts, question, question_id=question_id, space=space)
     if isinstance(outcome, Hit):
-        would = "HIT-EXACT" if outcome.tier == "exact" else "HIT-SEMANTIC"
-        reason = outcome.verdict.reason if outcome.verdict else None
-        return Explanation(would, reason, question_id, outcome.entry, neighbours)
-    return Explanation("MISS", outcome.reason, question_id, None, neighbours)
+        would = "HIT-EXACT" if outcome.is_exact else "HIT-SEMANTIC"
+        return Explanation(would, outcome.reason, question_id, canonical_id, outcome.entry, neighbours)
+    return Explanation("MISS", outcome.reason, question_id, canonical_id, None, neighbours)
 
 
 async def _neighbours(
@@ -65,14 +77,22 @@ async def _neighbours(
     ruling, reading = parts.evidence.of(question.partition.namespace), read(question.text)
     beside = ruling.around(embedded.neighbours)
     beside += [ALONE] * (len(entries) - len(beside))
-    return tuple(
-        Neighbour(
-            entry,
-            cosine,
-            ruling.judge(reading, entry, cosine, question=question, question_id=question_id, beside=around),
-            all_vetoes(reading, read(entry.question)),
-            max(0.0, parts.wall() - entry.created_at_s),
+    found_near = []
+    for (_, cosine), entry, around in zip(embedded.neighbours, entries, beside, strict=True):
+        if entry is None:
+            continue
+        stored = read(entry.question)
+        found_near.append(
+            Neighbour(
+                entry,
+                cosine,
+                ruling.judge(
+                    reading, entry, cosine, question=question, question_id=question_id, beside=around
+                ),
+                all_vetoes(reading, stored),
+                max(0.0, parts.wall() - entry.created_at_s),
+                ruling.score(reading, stored, cosine, around),
+                ruling.aliases.get(entry.entry_id),
+            )
         )
-        for (_, cosine), entry, around in zip(embedded.neighbours, entries, beside, strict=True)
-        if entry is not None
-    )
+    return tuple(found_near)

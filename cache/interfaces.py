@@ -35,6 +35,10 @@ class Store(Protocol):
         """Run a Lua script (EVALSHA, loaded when the server does not know it)."""
         ...
 
+    def wait_replicas(self, count: int, timeout_ms: int, *, like_key: Argument) -> Awaitable[int]:
+        """How many replicas have what was just written to the server of this key; it waits for `count` of them."""
+        ...
+
 
 class ShardedStore(Store, Protocol):
     """A store that may be a cluster: a command without a key goes to the server that holds `like_key`."""

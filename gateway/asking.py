@@ -11,11 +11,11 @@ import time
 import structlog
 from msgspec.structs import replace
 
-from backends import Attempt, BackendError, Pools, UpstreamRequest
+from backends import Attempt, BackendError, Member, Pools, UpstreamRequest
 from cache import Answer, SemanticCache, Ticket
 
 from . import notes
-from .answers import Reading
+from .answers import EXACT_ONLY, Reading
 from .call import Call
 from .errors import ApiError, from_backend, place_of
 from .relay import AnswerFlight, Outcome, relay_in
@@ -51,10 +51,16 @@ class Asking:
 
     async def _ask_backend(self, call: Call, flight: AnswerFlight, timeline: Timeline) -> Reading | None:
         """The reply, read into the flight; None where it was a refusal. Raises ApiError."""
-        upstream = notes.UpstreamSpans(timeline)
+        upstream = notes.UpstreamSpans(timeline, operation=call.dialect.operation)
+        asked: list[Member] = []
+
+        def body(member: Member) -> bytes:
+            asked.append(member)
+            return call.upstream_body(member)
+
         request = UpstreamRequest(
-            path="/v1/chat/completions",
-            body=call.upstream_body,
+            path=call.dialect.path,
+            body=body,
             headers=upstream.headers,
             is_stream=call.wish.wants_stream,
             needs=call.route.needs,
@@ -69,7 +75,10 @@ class Asking:
             )
             async with exchange:
                 timeline.backend = exchange.member
-                outcome = await relay_in(exchange, flight, span=upstream.link(exchange.attempts[-1]))
+                span = upstream.link(exchange.attempts[-1])
+                outcome = await relay_in(
+                    exchange, flight, call, span=span, upstream_model=asked[-1].upstream_model
+                )
             error = None
         except BackendError as failure:
             refusal = from_backend(failure)
@@ -91,10 +100,10 @@ class Asking:
         if reading.reason is not None:
             spans.note_store(timeline, started, started, is_stored=False, reason=reading.reason)
             return
-        if reading.has_tool_calls:
+        if reading.kind in EXACT_ONLY:
             # What a tool is called with follows from the very words: such an answer is for the same text only.
-            question = replace(ticket.question, skip_semantic="tool-calls")
-            ticket = replace(ticket, question=question, vector=None)
+            question = replace(ticket.question, skip_semantic=reading.kind)
+            ticket = replace(ticket, question=question, vector=None, canonical_id=None)
         answer = Answer(reading.text, reading.payload, notes.origin(timeline, reading))
         stored = await self._cache.store(ticket, answer, ttl_s=call.controls.ttl_s)
         ended = time.monotonic()

@@ -91,8 +91,9 @@ def tokens(reading: Reading) -> Mapping[str, str]:
 class UpstreamSpans:
     """The client spans of one upstream call: named before they exist, so that the model server can be their child."""
 
-    def __init__(self, timeline: Timeline) -> None:
+    def __init__(self, timeline: Timeline, *, operation: str) -> None:
         self._timeline = timeline
+        self._operation = operation
         self._span_ids: dict[int, int] = {}
 
     def headers(self, attempt: int) -> Mapping[str, str]:
@@ -120,6 +121,7 @@ class UpstreamSpans:
                 self._timeline,
                 attempt,
                 span_id=self._span_ids[attempt.number],
+                operation=self._operation,
                 upstream_model=model,
                 ended=now,
                 input_tokens=usage.input_tokens if usage and is_last else None,

@@ -19,9 +19,9 @@ def first_veto(new: Reading, stored: Reading) -> str | None:
     return next((name for name, vetoes in VETOES.items() if vetoes(new, stored)), None)
 
 
-def all_vetoes(new: Reading, stored: Reading) -> tuple[str, ...]:
-    """The names of all that apply, for explaining."""
-    return tuple(name for name, vetoes in VETOES.items() if vetoes(new, stored))
+def all_vetoes(new: Reading, stored: Reading) -> dict[str, bool]:
+    """Of each whether it applies, for explaining."""
+    return {name: vetoes(new, stored) for name, vetoes in VETOES.items()}
 
 
 def other_script(new: Reading, stored: Reading) -> bool:

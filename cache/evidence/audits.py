@@ -20,13 +20,17 @@ from ..interfaces import EntryStore, Exchange, Judge
 from ..model import Answer, Entry, Hit, Near, Question, Ticket, Value
 from .books import Books
 from .events import Aliased, Audit, Raised, Reported, Row
-from .ruling import Ruling
+from .ruling import Ruling, row_in
 from .standing import Rules
 
 _WAITING = 256
 _FETCH_S = 1.0
 _MINUTE_S = 60.0
 _LONGEST_ANSWER = 20_000  # characters: beyond it no judge reads on
+_LONGEST_QUESTION = 2_000  # characters, to count its words
+# What is matched by meaning, or would be if the embedder could read it: that its questions have become others is what a
+# namespace must notice.
+_OF_THE_NAMESPACE = frozenset({None, "unknown-tokens"})
 
 
 class Sampling(Value, frozen=True):
@@ -55,6 +59,7 @@ class _Work(Value, frozen=True):
     source: Literal["shadow", "served"]
     draw: float
     stored: Entry | None = None
+    row: Row | None = None  # what it was scored by, where it was
 
 
 class Audits:
@@ -93,12 +98,15 @@ class Audits:
     def of(self, namespace: str) -> Ruling:
         return self.books.of(namespace)
 
-    def note_traffic(self, namespace: str, row: Row) -> None:
-        self.books.note_traffic(namespace, row)
+    def note_hit(self, question: Question, row: Row | None) -> None:
+        """A similar question's answer was served; `row` is what the pair was scored by. Returns at once."""
+        if row is not None:
+            self.books.note_traffic(question.partition.namespace, row)
+        self._put(question)
 
     def note_stored(self, ticket: Ticket, answer: Answer) -> None:
         """A question got its answer. Returns at once; what is done with it waits for its turn."""
-        if ticket.question.skip_semantic is not None:
+        if ticket.question.skip_semantic not in _OF_THE_NAMESPACE:
             return
         self._put(ticket.question)
         if ticket.near is not None and self._rng.random() < self._sampling.shadow_share:
@@ -109,14 +117,16 @@ class Audits:
         """A semantic hit was drawn with this probability, and a backend asked the same."""
         known = hit.verdict.features if hit.verdict is not None else {}
         support, rival = int(known.get("support", ALONE.support)), known.get("rival", ALONE.rival)
-        near = Near(hit.entry.entry_id, hit.similarity, True, support, rival)
-        self._put(_Work(question, fresh, near, question_id, "served", draw, hit.entry))
+        near = Near(hit.entry.entry_id, hit.similarity, True, support, rival, hit.alias_id)
+        row = None if hit.verdict is None else row_in(hit.verdict)
+        self._put(_Work(question, fresh, near, question_id, "served", draw, hit.entry, row))
 
     async def run(self) -> None:
         while True:
             work = await self._waiting.get()
             if isinstance(work, Question):
-                self.books.note_words(work.partition.namespace, read(work.text).words)
+                self.books.note_text(work.partition.namespace, read(work.text[:_LONGEST_QUESTION]))
+                await asyncio.sleep(0)  # a queue that is full gives nobody else a turn
             else:
                 await self._audit(work)
 
@@ -151,7 +161,7 @@ class Audits:
         # What a veto refuses is never scored, so nothing is learned from it.
         if ruling.rules.policy == "fixed" or first_veto(new, old) is None:
             audit = Audit(
-                row=ruling.row(new, old, near.similarity, Around(near.support, near.rival)),
+                row=work.row or ruling.row(new, old, near.similarity, Around(near.support, near.rival)),
                 is_right=is_right,
                 source=work.source,
                 draw=work.draw,
@@ -164,9 +174,10 @@ class Audits:
         if is_right:
             self.books.note(namespace, Aliased(work.question_id, stored.entry_id))
             return
-        self.books.note(namespace, Aliased(stored.entry_id, stored.entry_id))
+        near_id = stored.entry_id if near.alias_id is None else near.alias_id
+        self.books.note(namespace, Aliased(near_id, near_id))
         if near.would_serve:
-            self.books.note(namespace, Raised(stored.entry_id, near.similarity, self._wall()))
+            self.books.note(namespace, Raised(near_id, near.similarity, self._wall()))
 
     async def _fetch(self, work: _Work) -> Entry | None:
         deadline = self._now() + _FETCH_S
@@ -186,14 +197,23 @@ class Audits:
         return self._this_minute <= self._sampling.per_minute
 
     async def report(
-        self, namespace: str, *, pair: tuple[int, int], key: bytes, similarity: float | None = None
+        self,
+        namespace: str,
+        *,
+        pair: tuple[int, int],
+        key: bytes,
+        similarity: float | None = None,
+        root_id: int | None = None,
     ) -> None:
         """A caller says that this pair was wrong: it is blocked for good, here at once, and counted.
 
         `key` stands for the caller's key. With a similarity, the entry of the pair is to be served above it only.
-        Raises OSError if the store does not take it.
+        `root_id`: whose answer it was, where the entry of the pair was an alias; blocked as well. Raises OSError if
+        the store does not take it.
         """
         await self.books.block(*pair)
+        if root_id is not None:
+            await self.books.block(pair[0], root_id)
         self.books.note(namespace, Reported(key, self._wall()))
         if similarity is not None:
             self.books.note(namespace, Raised(pair[1], similarity, self._wall()))
@@ -211,17 +231,25 @@ class Unaudited:
     def of(self, namespace: str) -> Ruling:
         return self._ruling
 
-    def note_traffic(self, namespace: str, row: Row) -> None:
+    def note_hit(self, question: Question, row: Row | None) -> None:
         """Nothing is learned."""
 
     def note_stored(self, ticket: Ticket, answer: Answer) -> None:
         """Nothing is audited."""
 
     async def report(
-        self, namespace: str, *, pair: tuple[int, int], key: bytes, similarity: float | None = None
+        self,
+        namespace: str,
+        *,
+        pair: tuple[int, int],
+        key: bytes,
+        similarity: float | None = None,
+        root_id: int | None = None,
     ) -> None:
         """Blocked while this process lives; nothing is kept."""
-        self._ruling.blocked.add(*pair)
+        for other in (pair[1], root_id):
+            if other is not None:
+                self._ruling.blocked.add(pair[0], other)
 
 
 Evidence = Audits | Unaudited

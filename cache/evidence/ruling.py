@@ -22,6 +22,7 @@ from .standing import Rules
 # Below it two questions are hardly ever the same: not worth fetching, scoring or auditing.
 NEAR = 0.70
 _NO_MINIMUM = -1.0
+_EQUAL = 1.0
 WITHHELD = frozenset({"shadow", "learning", "tripped"})
 
 
@@ -73,11 +74,28 @@ class Ruling:
         beside: Around = ALONE,
     ) -> Verdict:
         verdict = self._by_policy(new, stored.question, cosine, question, beside)
+        return self._unless_withheld(verdict, stored, question=question, question_id=question_id)
+
+    def judge_alike(self, new: Reading, stored: Entry, *, question: Question, question_id: int) -> Verdict:
+        """On a stored question of the same canonical form: as near as can be, whatever an embedder makes of it."""
+        if veto := first_veto(new, read(stored.question)):
+            return Verdict(False, f"veto-{veto}", _EQUAL, _EQUAL)
+        verdict = Verdict(True, "canonical", _EQUAL, _EQUAL)
+        return self._unless_withheld(verdict, stored, question=question, question_id=question_id)
+
+    def may_answer(self, new: Reading, root: Entry, cosine: float, *, question_id: int) -> bool:
+        """Whether the entry that an alias belongs to may answer a question of this cosine to the alias."""
+        is_refused = self.blocked.is_pair(question_id, root.entry_id) or self._is_raised(root, cosine)
+        return not is_refused and first_veto(new, read(root.question)) is None
+
+    def _unless_withheld(
+        self, verdict: Verdict, stored: Entry, *, question: Question, question_id: int
+    ) -> Verdict:
         if not verdict.is_accepted:
             return verdict
         if self.blocked.is_pair(question_id, stored.entry_id):
             return replace(verdict, is_accepted=False, reason="blocked")
-        if self._is_raised(stored, cosine):
+        if self._is_raised(stored, verdict.similarity):
             return replace(verdict, is_accepted=False, reason="raised")
         if question.is_shadow:
             return replace(verdict, is_accepted=False, reason="shadow")
@@ -90,6 +108,11 @@ class Ruling:
     def row(self, new: Reading, stored: Reading, cosine: float, beside: Around) -> Row:
         """What the pair is scored by."""
         return features(new, stored, cosine, self.words, beside).row()
+
+    def score(self, new: Reading, stored: Reading, cosine: float, beside: Around) -> float | None:
+        """By what was learned; None where nothing is."""
+        learned = self._learned
+        return None if learned is None else score(self.row(new, stored, cosine, beside), learned[0].mean)
 
     def _is_raised(self, stored: Entry, cosine: float) -> bool:
         offence = self.raised.get(stored.entry_id)

@@ -94,6 +94,8 @@ def _explain_misses(tenant: str | None, key_id: str | None, config: Path | None,
     typer.echo(f"questions seen once: {found['questions_seen_once']:.0%}")
     for reason, count in found["reasons"].items():
         typer.echo(f"  {count} {reason}")
+    if found["varied_most"] is not None:
+        typer.echo(f"varied most of what must match exactly: {found['varied_most']}")
     for one in found["varying"]:
         typer.echo(f"differs: {one['part']}, {one['values']} values in {one['requests']} requests")
 
@@ -107,13 +109,23 @@ def _sentences(found: dict[str, Any]) -> list[str]:
     lines.append(f"namespace {found['namespace']}: {standing['state']}, {standing['reason']}")
     if skip := found["eligibility"]["only_exact_because"]:
         lines.append(f"matched exactly only: {skip}")
-    lines.append(f"exact key {found['exact_key']}; must match exactly:")
+    canonical = f", canonical key {found['canonical_key']}" if found["canonical_key"] else ""
+    lines.append(f"exact key {found['exact_key']}{canonical}; must match exactly:")
     lines += [f"  {name} {digest}" for name, digest in found["partition"].items()]
     for near in found["neighbours"]:
-        vetoes = f"; vetoes: {', '.join(near['vetoes'])}" if near["vetoes"] else ""
+        score = "" if near["score"] is None else f", score {near['score']:.2f}"
+        if near["score"] is not None and near["least_score"] is not None:
+            score += f" of {near['least_score']:.2f}"
+        origin = near["origin"]
         lines.append(
-            f"near: {near['id']} cosine {near['similarity']:.4f} of {near['threshold']:.4f}, {near['age_s']:.0f} s "
-            f"old, by {near['origin'].get('backend', '?')}: {near['reason']}{vetoes}"
+            f"near: {near['id']} cosine {near['similarity']:.4f} of {near['threshold']:.4f}{score}, "
+            f"{near['age_s']:.0f} s old, by {origin.get('backend', '?')} ({origin['model']} {origin['revision']}) for "
+            f"{origin.get('request_id', '?')}: {near['reason']}"
+        )
+        if near["alias_of"] is not None:
+            lines.append(f"  shares the answer of {near['alias_of']}")
+        lines.append(
+            f"  vetoes: {', '.join(near['vetoes']) or 'none'}; passed: {', '.join(near['vetoes_passed'])}"
         )
     return lines
 

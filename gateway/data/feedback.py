@@ -127,4 +127,5 @@ def _served(decision: Decision) -> Served:
         entry_id=decision.entry_id if decision.outcome == "hit" and decision.entry_id is not None else own,
         answer_id=decision.answer_id,
         similarity=decision.similarity if decision.outcome == "hit" else None,
+        alias_id=decision.alias_id,
     )

@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 from redis.exceptions import RedisError
 
-from cache import Hit, Miss, Question, SemanticCache
+from cache import Hit, Miss, Question, SemanticCache, Tier
 
 from ..call import Call
 from ..telemetry.timeline import Timeline
@@ -31,13 +31,11 @@ _SAMPLE = 200  # of each minute
 _MINUTE_S = 60
 _PATIENCE_S = 2.0
 
-Tier = Literal["exact", "semantic"]
-
-
 class Decision(msgspec.Struct, frozen=True, array_like=True):
     """`question_id` and `entry_id` are the cache's numbers; equal where the question's own entry answered.
 
-    `answer_id` stands for the answer that was served, None on a miss. `verdict` holds what it went by: features,
+    `answer_id` stands for the answer that was served, None on a miss. `alias_id`: the entry that was near, where the
+    one that answered is whose alias it is. `verdict` holds what it went by: features,
     threshold, and version of the namespace's standing. `parts` are the partition's, as digests, of some misses.
     """
 
@@ -59,6 +57,7 @@ class Decision(msgspec.Struct, frozen=True, array_like=True):
     verdict: dict[str, float] = {}
     state: str = ""
     parts: dict[str, bytes] = {}
+    alias_id: int | None = None
 
 
 class _Kept(msgspec.Struct, frozen=True, array_like=True):
@@ -181,7 +180,7 @@ class Decisions:
             partition=question.partition.digest,
             question_id=self._cache.entry_id(question),
             outcome="hit" if hit else "miss",
-            reason=timeline.cache_reason if isinstance(found, Miss) else verdict.reason if verdict else None,
+            reason=timeline.cache_reason if isinstance(found, Miss) else found.reason,
             tier=hit.tier if hit else None,
             entry_id=hit.entry.entry_id if hit else near.entry_id if near else None,
             answer_id=self._cache.answer_id(hit.entry.answer) if hit else None,
@@ -189,6 +188,7 @@ class Decisions:
             verdict={} if verdict is None else {**verdict.features, "threshold": verdict.threshold},
             state=f"{standing.state}, version {standing.version}",
             parts=parts_of(call.material, secret=self._secret) if with_parts and hit is None else {},
+            alias_id=hit.alias_id if hit else None,
         )
 
 

@@ -16,13 +16,13 @@ from functools import partial
 from backends import BackendError, Member, Pools, UnknownModel, UpstreamRequest, Version
 from cache import Answer, Audits, Exchange, Hit, Question, SemanticCache
 
-from ..answers import NotAnAnswer, Reading, read_json
+from ..answers import EXACT_ONLY, NotAnAnswer, Reading
 from ..body import Json, canonical
 from ..call import Call
+from ..dialects import CHAT, Dialect
 from ..notes import tokens
 from ..relay import ANSWER_LIMIT_BYTES
 
-_PATH = "/v1/chat/completions"
 _DEADLINE_S = 120.0
 _STORE_S = 1.0
 _HOUR_S = 3_600.0
@@ -64,17 +64,19 @@ class Asker:
         """Raises UnknownModel."""
         return self._pools.resolve(model)
 
-    async def ask(self, version: Version, body: Callable[[Member], bytes]) -> Reading | None:
+    async def ask(
+        self, version: Version, body: Callable[[Member], bytes], *, dialect: Dialect = CHAT
+    ) -> Reading | None:
         """A whole answer; None where there is none to be had, or nothing left to spend."""
         if not self._spending.take():
             return None
-        request = UpstreamRequest(path=_PATH, body=body, headers=lambda _: {}, is_stream=False)
+        request = UpstreamRequest(path=dialect.path, body=body, headers=lambda _: {}, is_stream=False)
         deadline_s = time.monotonic() + _DEADLINE_S
         try:
             async with await self._pools.open(version, request, deadline_s=deadline_s) as exchange:
                 if exchange.status != 200:
                     return None
-                reading = read_json(await exchange.read(ANSWER_LIMIT_BYTES))
+                reading = dialect.read_json(await exchange.read(ANSWER_LIMIT_BYTES))
         except (BackendError, NotAnAnswer):
             return None
         return reading
@@ -156,7 +158,7 @@ class ServedAudits:
         while True:
             call, question, hit = await self._waiting.get()
             started = time.monotonic()
-            reading = await self._asker.ask(call.version, partial(_unhurried, call))
+            reading = await self._asker.ask(call.version, partial(_unhurried, call), dialect=call.dialect)
             if reading is not None and reading.reason is None:
                 self._audits.note_served(
                     question,
@@ -169,7 +171,7 @@ class ServedAudits:
 
     async def _keep(self, question: Question, reading: Reading, *, took_s: float) -> None:
         ticket = await self._cache.ticket(question, deadline=time.monotonic() + _STORE_S)
-        if ticket is not None and not reading.has_tool_calls:
+        if ticket is not None and reading.kind not in EXACT_ONLY:
             origin = {"took_ms": str(round(1000 * took_s)), **tokens(reading)}
             await self._cache.store(ticket, Answer(reading.text, reading.payload, origin))
 

@@ -8,12 +8,13 @@ from typing import Any
 import msgspec
 
 from auth import Principal
-from backends import BackendError, Pools
-from cache import Explanation, Neighbour, Question, Standing
+from backends import BackendError, Pools, Version
+from cache import Entry, Explanation, Neighbour, Question, Standing
 
 from ..body import split
 from ..call import read_wish
 from ..controls import MODES, read_controls
+from ..dialects import dialect_of
 from ..eligibility import Plan, plan
 from ..errors import InvalidRequest
 from ..evidence.caching import Caching
@@ -29,7 +30,8 @@ async def explain_request(
 ) -> dict[str, Any]:
     """Raises ApiError for what would be refused, BackendError where no pool serves the model."""
     body = split(msgspec.json.encode(wish.request))
-    model = read_wish(body.values).model
+    dialect = dialect_of(body.values)
+    model = read_wish(body.values, dialect=dialect).model
     try:
         version = pools.resolve(model)
     except BackendError as error:
@@ -39,7 +41,14 @@ async def explain_request(
     policy = caching.policies.of(wish.tenant, controls.namespace)
     controls = msgspec.structs.replace(controls, mode=min(controls.mode, policy.mode, key=MODES.index))
     principal = Principal(key_id="", tenant=wish.tenant, service=wish.service)
-    planned = plan(body.values, principal=principal, version=version, controls=controls, cues=policy.cues)
+    planned = plan(
+        body.values,
+        dialect=dialect,
+        principal=principal,
+        version=version,
+        controls=controls,
+        cues=policy.cues,
+    )
     told: dict[str, Any] = {
         "object": "cache.explanation",
         "model": version.model,
@@ -64,10 +73,13 @@ async def explain_request(
         "namespace": planned.namespace,
         "standing": standing_told(standing),
         "exact_key": f"{found.question_id:016x}",
+        "canonical_key": _number(found.canonical_id),
         "would": found.would,
         "reason": found.reason,
-        "entry": _entry(found),
-        "neighbours": [_neighbour(each) for each in found.neighbours],
+        "entry": _entry(found, version),
+        "neighbours": [
+            _neighbour(each, version, least_score=standing.least_score) for each in found.neighbours
+        ],
     }
 
 
@@ -87,7 +99,8 @@ def explain_past(decision: Decision) -> dict[str, Any]:
         "reason": decision.reason,
         "similarity": decision.similarity,
         "exact_key": f"{decision.question_id:016x}",
-        "entry_id": None if decision.entry_id is None else f"{decision.entry_id:016x}",
+        "entry_id": _number(decision.entry_id),
+        "alias_id": _number(decision.alias_id),
         "was_served": is_hit,
         "verdict": decision.verdict,
         "standing": decision.state,
@@ -124,7 +137,16 @@ def _partition(planned: Plan, secret: bytes) -> dict[str, str] | None:
     return {name: digest.hex() for name, digest in parts_of(planned.material, secret=secret).items()}
 
 
-def _entry(found: Explanation) -> dict[str, Any] | None:
+def _number(named: int | None) -> str | None:
+    return None if named is None else f"{named:016x}"
+
+
+def _origin(entry: Entry, version: Version) -> dict[str, str]:
+    """How the answer came about. The version is that which is asked for: no other is in the partition."""
+    return {**entry.answer.origin, "model": version.model, "revision": version.revision}
+
+
+def _entry(found: Explanation, version: Version) -> dict[str, Any] | None:
     entry = found.entry
     if entry is None:
         return None
@@ -132,19 +154,23 @@ def _entry(found: Explanation) -> dict[str, Any] | None:
         "id": f"{entry.entry_id:016x}",
         "age_s": max(0.0, time.time() - entry.created_at_s),
         "expires_in_s": entry.expires_at_s - time.time(),
-        "origin": dict(entry.answer.origin),
+        "origin": _origin(entry, version),
     }
 
 
-def _neighbour(each: Neighbour) -> dict[str, Any]:
+def _neighbour(each: Neighbour, version: Version, *, least_score: float | None) -> dict[str, Any]:
     return {
         "id": f"{each.entry.entry_id:016x}",
         "similarity": each.similarity,
         "age_s": each.age_s,
-        "origin": dict(each.entry.answer.origin),
+        "origin": _origin(each.entry, version),
         "is_accepted": each.verdict.is_accepted,
         "reason": each.verdict.reason,
         "threshold": each.verdict.threshold,
+        "score": each.score,
+        "least_score": None if each.score is None else least_score,
         "features": dict(each.verdict.features),
-        "vetoes": list(each.vetoes),
+        "vetoes": [name for name, applies in each.vetoes.items() if applies],
+        "vetoes_passed": [name for name, applies in each.vetoes.items() if not applies],
+        "alias_of": _number(each.root_id),
     }

@@ -28,13 +28,15 @@ def outcomes(decisions: Sequence[Decision]) -> dict[str, Any]:
 def why_no_hits(decisions: Sequence[Decision]) -> dict[str, Any]:
     partitions = Counter(decision.partition for decision in decisions)
     questions = Counter(decision.question_id for decision in decisions)
+    varying = _varying([decision.parts for decision in decisions if decision.parts])
     return {
         "object": "cache.why",
         **outcomes(decisions),
         "partitions": len(partitions),
         "partitions_seen_once": _share(partitions),
         "questions_seen_once": _share(questions),
-        "varying": _varying([decision.parts for decision in decisions if decision.parts]),
+        "varied_most": varying[0]["part"] if varying else None,
+        "varying": varying,
     }
 
 

@@ -79,7 +79,7 @@ def note_lookup(timeline: Timeline, started: float, ended: float, outcome: Hit |
         verdict = outcome.verdict
         facts["echogate.cache.tier"] = outcome.tier
         facts["echogate.cache.entry_id"] = f"{outcome.entry.entry_id:016x}"
-        facts["echogate.cache.reason"] = verdict.reason if verdict else None
+        facts["echogate.cache.reason"] = outcome.reason
         facts["echogate.cache.threshold"] = verdict.threshold if verdict else None
         origin = outcome.entry.answer.origin
         if "trace_id" in origin and "span_id" in origin:
@@ -105,6 +105,7 @@ def note_attempt(
     attempt: Attempt,
     *,
     span_id: int,
+    operation: str,
     upstream_model: str,
     ended: float,
     input_tokens: int | None = None,
@@ -122,7 +123,7 @@ def note_attempt(
     }
     timeline.note("backend.route", attempt.started_s, attempt.started_s, chosen)
     facts: dict[str, AttributeValue | None] = {
-        "gen_ai.operation.name": "chat",
+        "gen_ai.operation.name": operation,
         "gen_ai.provider.name": "vllm",
         "gen_ai.request.model": upstream_model,
         "gen_ai.request.stream": timeline.is_stream,
@@ -135,7 +136,7 @@ def note_attempt(
         "echogate.backend.error": attempt.error,
     }
     timeline.note(
-        f"chat {upstream_model}",
+        f"{operation} {upstream_model}",
         attempt.started_s,
         attempt.ended_s if attempt.ended_s is not None else ended,
         _known(facts),

@@ -4,47 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cache.acceptance import canonical, is_chinese, normalised
+from cache.acceptance import canonical, is_chinese
 from tests.cache import pairs_en, pairs_zh
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("What is TLS?", "what is tls"),
-        ("  What   is\nTLS ?", "What is TLS?"),
-        ("Ｗｈａｔ is ＴＬＳ？", "What is TLS"),
-        ("什么是熵？", "什么是熵"),
-    ],
-)
-def test_case_spaces_width_and_final_punctuation_are_normalised(one: str, other: str) -> None:
-    assert normalised(one) == normalised(other)
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("Is 3.10 newer?", "Is 3.1 newer?"),
-        ("What is C++?", "What is C#?"),
-        ("Is it?", "Isn't it?"),
-        ("cafe", "café"),
-        ("What is (a, b)?", "What is [a, b]?"),
-    ],
-)
-def test_nothing_else_is(one: str, other: str) -> None:
-    assert normalised(one) != normalised(other)
-
-
-@pytest.mark.parametrize(
-    "text", ["print(`X`)", "if (A) { b(); }", "def f():\n    return X", "a = B", "x < Y", "C:\\Temp"]
-)
-def test_code_has_no_normalised_form(text: str) -> None:
-    assert normalised(text) is None
-
-
-@pytest.mark.parametrize("text", ["", "?!", "   "])
-def test_nothing_has_no_normalised_form(text: str) -> None:
-    assert normalised(text) is None
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,88 @@
+"""Owns the normal form of a text: what is left when all is taken away that only says how it was typed.
+
+Width, case, runs of spaces and final punctuation go, where they say nothing. Where they might say something, they stay,
+or the text has no normal form and equals itself alone: the price is a look for similar questions, which is made anyway.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_LONGEST = 1_000  # characters; what is longer is typed once
+# Code, paths, addresses, quotations, what is brought after a colon, lines, options, variables: each sign counts there.
+_LITERAL = re.compile(
+    r"[`{}<>=\\|_@/\"“”„«»「」『』\t~^]|(?<![^\W\d_])['‘’](?=\w)|[^\W\d_]\(|[:：](?!\d)|\S\s*[\r\n]\s*\S"
+    r"|(?<!\S)--?[A-Za-z]|[$%#][A-Za-z]"
+    # Questions about writing itself.
+    r"|\b(?:(?:upper|lower)[ -]?cased?|capital letters?|capitali[sz]\w*|caps|case[- ](?:in)?sensitiv\w+|punctuat\w+"
+    r"|white ?spaces?|spaces|spacing|indent\w*)\b|大写|小写|标点|空格",
+    re.IGNORECASE,
+)
+# NFKC makes "52" of "5²" and "1⁄2" of "½".
+_NUMERIC_FORMS = ("<super>", "<sub>", "<fraction>", "<circle>", "<square>")
+_WORD = re.compile(r"(?P<start>(?:^|[.?!] )\W*)?(?P<count>\d ?)?(?P<word>[^\W\d_]\w*(?:[.'’-]\w+)*)")
+_FINAL = " .。!?…"
+_FACTORIAL = re.compile(r"(?:\d|(?<!\w)\w|\))\s*!")
+_SENTENCE = re.compile(r"[.?!。] ?")
+# Without its question mark such a text is a question still.
+_ASKS = re.compile(
+    r"^(?:what|who|whom|whose|which|when|where|why|how|is|are|am|was|were|does|did|can|could|will|would|should|shall"
+    r"|may|might|must|has|had|isn't|aren't|wasn't|weren't|doesn't|don't|didn't|can't|couldn't|won't|wouldn't|shouldn't|what's"
+    r"|who's|where's|how's|do (?:i|you|we|they|people|any|\w+s)|have (?:i|you|we|they))\b"
+    r"|吗|呢|什么|啥|怎|咋|如何|为何|何时|谁|哪|几|多少|多久|多大|多长|多远|是否|能否|可否|还是|(.)[不没]\1"
+)
+# Words that mean one thing with a capital and another without.
+_TWO_MEANINGS_WORDS = """
+    us it who aids am pm may march august polish turkey china japan jersey chad jordan georgia mali nice bath reading
+    cork mobile orange apple amazon windows word excel access edge chrome safari opera outlook teams office slack zoom
+    meta alphabet oracle java python rust go swift ruby perl dart scala crystal julia basic cobra elixir falcon flask spark
+    hive shell gap target subway oracle visa discover chase galaxy mercury venus mars saturn pluto titan earth sun moon
+    bill will mark rob jack rose grace hope faith joy frank pat sue dick bush rice gates jobs king cook ford dodge
+    lotus jaguar puma fox cat ram sat act gre art bit dell apollo nova ant gas led pin sim mac lan wan ping tor ace
+    catholic liberal democrat republican conservative bible lent god lord pole finn dane welsh scotch
+"""
+_TWO_MEANINGS = frozenset(_TWO_MEANINGS_WORDS.split())
+
+
+def normalised(text: str) -> str | None:
+    """None where the text has no normal form: it is then the same as itself only."""
+    if len(text) > _LONGEST or _LITERAL.search(text):
+        return None
+    if not text.isascii() and any(
+        unicodedata.decomposition(sign).startswith(_NUMERIC_FORMS) for sign in text
+    ):
+        return None
+    plain = text if text.isascii() else unicodedata.normalize("NFKC", text)
+    plain = " ".join(plain.replace("’", "'").split())
+    bare = plain.rstrip(_FINAL)
+    end = plain[len(bare) :]
+    if "!" in end and _FACTORIAL.search(plain[max(0, len(bare) - 2) :]):
+        return None
+    folded = bare if bare.islower() else _WORD.sub(_folded, bare)
+    if "?" in end and not _ASKS.search(_SENTENCE.split(folded)[-1]):
+        folded += "?"
+    return folded if bare else None
+
+
+def is_same(one: str, other: str) -> bool:
+    """Whether two texts differ at most in how they were typed."""
+    if one == other:
+        return True
+    form = normalised(one)
+    return form is not None and form == normalised(other)
+
+
+def _folded(match: re.Match[str]) -> str:
+    word, lowered = match["word"], match["word"].lower()
+    if word == lowered:
+        return match[0]
+    starts = (
+        match["start"] is not None and word[1:] == lowered[1:]
+    )  # the capital of a sentence, and nothing more
+    is_plain = word.isalpha() and (word[1:] == lowered[1:] or word.isupper())
+    is_apart = len(word) == 1 and lowered != "i"  # a grade, a vitamin, a variable
+    is_unit = match["count"] is not None  # 5 MB, 5 Mb
+    if starts or (is_plain and not (is_apart or is_unit or lowered in _TWO_MEANINGS)):
+        return match[0][: -len(word)] + lowered
+    return match[0]

@@ -19,6 +19,7 @@ from cache.evidence.replay import Course, Outcome, Stream, honest, replay
 from cache.evidence.standing import Rules
 from gateway.body import split
 from gateway.controls import Controls
+from gateway.dialects import CHAT
 from gateway.eligibility import plan
 
 _RULES = Rules("learned", budget=0.05)
@@ -98,6 +99,7 @@ def _material(talk: dict[str, Any]) -> bytes:
     body = json.dumps({"model": "m", "messages": messages}).encode()
     planned = plan(
         split(body).values,
+        dialect=CHAT,
         principal=Principal(key_id="k", tenant="t", service="s"),
         version=Version("m", "1"),
         controls=Controls(),

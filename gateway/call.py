@@ -1,6 +1,8 @@
-"""What a chat request asks for, read once: the pieces that later steps need, as one value."""
+"""What a request asks for, read once: the pieces that later steps need, as one value."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import msgspec
 
@@ -9,6 +11,7 @@ from cache import Question
 
 from .body import Body, Json, canonical
 from .controls import Controls
+from .dialects import Dialect
 from .errors import InvalidRequest
 from .routing import Route
 
@@ -23,8 +26,12 @@ class Wish(msgspec.Struct, frozen=True):
 
 
 class Call(msgspec.Struct, frozen=True):
-    """A chat request, understood. `question` is None where the cache is bypassed, for the reason `bypass`."""
+    """A request, understood. `question` is None where the cache is bypassed, for the reason `bypass`.
 
+    `echo` are members of the request that its reply repeats: not part of the question, and of no other's reply.
+    """
+
+    dialect: Dialect
     body: Body
     wish: Wish
     route: Route
@@ -32,6 +39,7 @@ class Call(msgspec.Struct, frozen=True):
     question: Question | None
     bypass: str | None
     material: bytes = b""  # of the question's partition
+    echo: Mapping[str, Json] = msgspec.field(default_factory=dict)
 
     @property
     def version(self) -> Version:
@@ -47,6 +55,8 @@ class Call(msgspec.Struct, frozen=True):
         replacements |= self.route.fields_for(member, self.body.values)
         if "cache" in self.body.values:
             replacements["cache"] = None
+        if not self.dialect.has_usage_option:
+            return self.body.joined(replacements)
         if not self.wish.wants_stream and "stream_options" in self.body.values:
             replacements["stream_options"] = None  # null or empty; servers refuse it in any form
         if self.wish.wants_stream and not self.wish.include_usage:
@@ -56,7 +66,7 @@ class Call(msgspec.Struct, frozen=True):
         return self.body.joined(replacements)
 
 
-def read_wish(values: dict[str, Json]) -> Wish:
+def read_wish(values: dict[str, Json], *, dialect: Dialect) -> Wish:
     """Checks only what the gateway itself needs; everything else is the model server's to judge."""
     model = values.get("model")
     if not isinstance(model, str) or not model:
@@ -67,7 +77,7 @@ def read_wish(values: dict[str, Json]) -> Wish:
     options = values.get("stream_options")
     if not isinstance(options, dict | None):
         raise InvalidRequest("stream_options must be an object.", param="stream_options")
-    if options and stream is not True:
+    if options and stream is not True and dialect.has_usage_option:
         # As OpenAI says it. A hit would not mind, but whether one gets an error must not depend on the cache.
         raise InvalidRequest(
             "stream_options is for streams only: set stream to true.", param="stream_options"

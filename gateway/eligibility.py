@@ -1,6 +1,7 @@
-"""Where a chat request becomes a cache question: what must match exactly, what by meaning, what is not cached.
+"""Where a request becomes a cache question: what must match exactly, what by meaning, what is not cached.
 
-Only the text of the last user turn is fuzzy. Everything else that can affect the answer goes into the
+Only the text of the last user turn is fuzzy (each dialect knows where that stands). Everything else that can
+affect the answer goes into the
 partition. `FIELDS` classifies every known body field; a field that is not listed counts as ANSWER, so that
 an unknown parameter never merges two requests.
 """
@@ -18,7 +19,8 @@ from backends import Version
 from .body import Json, canonical
 from .controls import Controls
 from .cues import DEFAULTS, Cue, Treatment, find_cue
-from .errors import InvalidRequest
+from .dialects import Dialect
+from .dialects.dialect import Fuzzy
 
 
 class Kind(Enum):
@@ -85,19 +87,8 @@ FIELDS: dict[str, Kind] = {
 
 
 _SIDE_EFFECTS = tuple(name for name, kind in FIELDS.items() if kind is Kind.SIDE_EFFECT)
-# All but ANSWER, so that what is not listed is in; messages and model stand in the material in a form of their own.
-_NOT_IN_FIELDS = frozenset(name for name, kind in FIELDS.items() if kind is not Kind.ANSWER) | {
-    "messages",
-    "model",
-}
-
-
-class Fuzzy(msgspec.Struct, frozen=True):
-    """The last user text and where it stands: the one part of a request that may be matched by meaning."""
-
-    text: str
-    place: Json
-    skip: str | None  # why it must not be, if so
+# All but ANSWER, so that what is not listed is in; the model stands in the material in a form of its own.
+_NOT_IN_FIELDS = frozenset(name for name, kind in FIELDS.items() if kind is not Kind.ANSWER) | {"model"}
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -124,25 +115,23 @@ _USUAL_CUES = CuePolicy()
 def plan(
     values: dict[str, Json],
     *,
+    dialect: Dialect,
     principal: Principal,
     version: Version,
     controls: Controls,
     cues: CuePolicy = _USUAL_CUES,
 ) -> Plan:
-    """Pure. Raises InvalidRequest where the body is not a chat request at all."""
-    messages = values.get("messages")
-    if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
-        raise InvalidRequest("messages must be an array of objects.", param="messages")
+    """Pure. Raises InvalidRequest where the body is not a request of that dialect at all."""
+    asked = dialect.ask(values)
     if controls.mode == "off":
         return Plan(bypass="mode-off")
     if not (controls.reads or controls.stores):
         return Plan(bypass="no-store")
     if (reason := _side_effect(values)) is not None:
         return Plan(bypass=reason)
-    plain = [_with_plain_text(message) for message in messages if isinstance(message, dict)]
-    if any(_is_remote(part) for message in plain for part in _parts(message)):
-        return Plan(bypass="remote-content")  # the same address can show another picture tomorrow
-    fuzzy, skeleton = _split_last_turn(plain)
+    if asked.bypass is not None:
+        return Plan(bypass=asked.bypass)
+    fuzzy = asked.fuzzy
     cue = find_cue(fuzzy.text)
     treatment = "semantic" if cue is None else cues.treatments[cue]
     if treatment == "bypass":
@@ -150,15 +139,19 @@ def plan(
     tenant = _pool_of(principal)
     material = canonical(
         {
-            "format": 1,
-            "endpoint": "chat.completions",
+            "format": 2,
+            "endpoint": dialect.endpoint,
             "tenant": tenant,
             "scope": _scope(values, principal),
             "namespace": controls.namespace,
             "model": version.model,
             "revision": version.revision,
-            "fields": {name: value for name, value in values.items() if name not in _NOT_IN_FIELDS},
-            "messages": skeleton,
+            "fields": {
+                name: value
+                for name, value in values.items()
+                if name != dialect.question and name not in _NOT_IN_FIELDS
+            },
+            dialect.question: asked.rest,
             "fuzzy": fuzzy.place,
         }
     ).encode()
@@ -166,8 +159,7 @@ def plan(
         namespace=f"{tenant}/{controls.namespace}/{version.model}",
         material=material,
         text=fuzzy.text,
-        skip_semantic=_skip_semantic(values, plain, fuzzy, controls)
-        or (cue if treatment == "exact" else None),
+        skip_semantic=_skip_semantic(values, fuzzy, controls) or (cue if treatment == "exact" else None),
         most_ttl_s=cues.time_bound_ttl_s if cue == "time-bound" and treatment == "exact" else None,
     )
 
@@ -194,74 +186,11 @@ def _scope(values: dict[str, Json], principal: Principal) -> list[Json]:
             return [principal.service, values.get("user"), values.get("safety_identifier")]
 
 
-def _with_plain_text(message: dict[str, Json]) -> dict[str, Json]:
-    """A content array of one bare text part says the same as that string."""
-    match message.get("content"):
-        case [{"type": "text", "text": str() as text, **others}] if not others:
-            return {**message, "content": text}
-    return message
-
-
-def _parts(message: dict[str, Json]) -> list[dict[str, Json]]:
-    content = message.get("content")
-    return [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
-
-
-def _is_remote(part: dict[str, Json]) -> bool:
-    """Does the part name content that lies elsewhere (a URL that is not data:, a file id)?"""
-    for value in part.values():
-        if isinstance(value, dict):
-            url = value.get("url", value.get("file_url"))
-            if isinstance(url, str) and not url.startswith("data:"):
-                return True
-            if value.get("file_id") is not None:
-                return True
-        elif isinstance(value, str) and part.get("type") != "text" and "://" in value[:16]:
-            return True
-    return False
-
-
-def _split_last_turn(messages: list[dict[str, Json]]) -> tuple[Fuzzy, list[Json]]:
-    """Take the text out of the last turn. Where it stood is part of the identity: nothing collides with the gap."""
-    skeleton: list[Json] = list(messages)
-    if not messages or (role := messages[-1].get("role")) != "user":
-        reason = "tool-result" if messages and role in ("tool", "function") else "last-turn-not-user"
-        return Fuzzy("", None, reason), skeleton
-    last = messages[-1]
-    match last.get("content"):
-        case str() as text:
-            skeleton[-1] = {**last, "content": None}
-            return Fuzzy(text, "content", None if text.strip() else "no-text"), skeleton
-        case [*parts]:
-            return _split_parts(last, parts, skeleton)
-    return Fuzzy("", None, "no-text"), skeleton
-
-
-def _split_parts(last: dict[str, Json], parts: list[Json], skeleton: list[Json]) -> tuple[Fuzzy, list[Json]]:
-    """Of several parts the last text is the question; what stands around it (documents, images) must match exactly."""
-    skip = None if all(isinstance(p, dict) and p.get("type") == "text" for p in parts) else "non-text-part"
-    for at in range(len(parts) - 1, -1, -1):
-        part = parts[at]
-        if (
-            isinstance(part, dict)
-            and part.get("type") == "text"
-            and isinstance(text := part.get("text"), str)
-        ):
-            gap: Json = {**part, "text": None}
-            skeleton[-1] = {**last, "content": [*parts[:at], gap, *parts[at + 1 :]]}
-            return Fuzzy(text, ["content", at], skip or (None if text.strip() else "no-text")), skeleton
-    return Fuzzy("", None, skip or "no-text"), skeleton
-
-
-def _skip_semantic(
-    values: dict[str, Json], messages: list[dict[str, Json]], fuzzy: Fuzzy, controls: Controls
-) -> str | None:
+def _skip_semantic(values: dict[str, Json], fuzzy: Fuzzy, controls: Controls) -> str | None:
     if controls.mode == "exact":
         return "mode-exact"
     if fuzzy.skip is not None:
         return fuzzy.skip
-    if any(part.get("type") != "text" for message in messages for part in _parts(message)):
-        return "non-text-part"
     if values.get("n") not in (None, 1):
         return "several-choices"
     temperature = values.get("temperature")

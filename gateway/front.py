@@ -7,14 +7,16 @@ would cost more than a cache hit does.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 
 import structlog
 
 from backends import BackendError
 
 from . import notes
+from .data.cors import Cors
 from .data.feedback import PATH as FEEDBACK
 from .data.feedback import FeedbackDesk
 from .data.health import Health
@@ -22,7 +24,9 @@ from .data.me import PATH as ME
 from .data.me import Me
 from .data.models import PREFIX as MODELS
 from .data.models import Models
-from .data.wire import Receive, Reply, Request, Scope, Send
+from .data.paths import canonical, nearest
+from .data.wire import Delivery, Receive, Reply, Request, Scope, Send
+from .dialects import DIALECTS, Dialect
 from .errors import NO_RETRY, ApiError, MethodNotAllowed, NotFound, TimedOut, from_backend, place_of
 from .flight import ClientLeft, TooSlow
 from .pipeline import Pipeline
@@ -31,7 +35,6 @@ from .telemetry.timeline import Timeline
 
 _log = structlog.get_logger("gateway.front")
 
-CHAT = "/v1/chat/completions"
 CLIENT_CLOSED = 499  # nginx's word for a client that left before its answer
 
 Handler = Callable[[Request, Reply, Timeline], Awaitable[None]]
@@ -55,15 +58,24 @@ class Front:
         health: Health,
         telemetry: Telemetry,
         longest_request_s: Callable[[], float],
+        cors: Cors,
+        delivery: Delivery,
     ) -> None:
         self._pipeline = pipeline
         self._health = health
         self._telemetry = telemetry
         self._longest_request_s = longest_request_s
-        self._chat = Route(("POST",), CHAT, self._answer_chat)
-        self._list = Route(("GET", "HEAD"), MODELS, models.answer)
-        self._me = Route(("GET", "HEAD"), ME, me.answer)
-        self._feedback = Route(("POST",), FEEDBACK, feedback.answer)
+        self._cors = cors
+        self._delivery = delivery
+        self._routes = {
+            route.name: route
+            for route in (
+                *(Route(("POST",), each.path, partial(self._answer, each)) for each in DIALECTS),
+                Route(("GET", "HEAD"), MODELS, models.answer),
+                Route(("GET", "HEAD"), ME, me.answer),
+                Route(("POST",), FEEDBACK, feedback.answer),
+            )
+        }
         self.in_flight = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -71,12 +83,22 @@ class Front:
             await _refuse(scope, send)
             return
         path: str = scope["path"]
-        route = self._chat if path == CHAT else self._find(path)
         client = scope.get("client")
         request = Request(
             scope["method"], path, scope["headers"], receive, client[0] if client else "unknown"
         )
-        reply = Reply(send, is_head=request.method == "HEAD")
+        reply = Reply(
+            send,
+            is_head=request.method == "HEAD",
+            accept_encoding=request.headers.get(b"accept-encoding"),
+            delivery=self._delivery,
+        )
+        if self._cors:
+            if self._cors.is_preflight(request):
+                await self._cors.preflight(request, reply)
+                return
+            self._cors.mark(request, reply)
+        route = self._routes.get(path) or self._find(request)
         if route is None:
             await self._untraced(request, reply)
             return
@@ -84,17 +106,16 @@ class Front:
         try:
             await self._traced(route, request, reply)
         finally:
+            reply.stop()
             self.in_flight -= 1
 
-    def _find(self, path: str) -> Route | None:
-        path = path.rstrip("/")
-        if path == CHAT:
-            return self._chat
-        if path == ME:
-            return self._me
-        if path == FEEDBACK:
-            return self._feedback
-        return self._list if path == MODELS or path.startswith(MODELS + "/") else None
+    def _find(self, request: Request) -> Route | None:
+        """The route of a path that is written in another way, which the request is then told of."""
+        path, request.model = canonical(request.path, self._routes)
+        route = self._routes[MODELS] if path.startswith(MODELS + "/") else self._routes.get(path)
+        if route is not None:
+            request.path = path
+        return route
 
     async def _untraced(self, request: Request, reply: Reply) -> None:
         """Health checks, which are never limited, traced or charged, and everything that is not there."""
@@ -102,7 +123,7 @@ class Front:
             request.path.rstrip("/")
         )
         if health is None:
-            await _fail(request, reply, _not_found(request.path))
+            await _fail(request, reply, _not_found(request.path, self._routes))
         elif request.method in ("GET", "HEAD"):
             await health(reply)
         else:
@@ -156,11 +177,11 @@ class Front:
             timeline.error_type = timeline.error_type or failure.code
             await _fail(request, reply, failure)
 
-    async def _answer_chat(self, request: Request, reply: Reply, timeline: Timeline) -> None:
+    async def _answer(self, dialect: Dialect, request: Request, reply: Reply, timeline: Timeline) -> None:
         timeout_s = min(self._longest_request_s(), _client_timeout_s(request))
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(timeout_s):
-            await self._pipeline.answer(request, reply, timeline, deadline_s=loop.time() + timeout_s)
+            await self._pipeline.answer(dialect, request, reply, timeline, deadline_s=loop.time() + timeout_s)
 
 
 def _client_timeout_s(request: Request) -> float:
@@ -172,9 +193,8 @@ def _client_timeout_s(request: Request) -> float:
     return seconds if seconds > 0 else float("inf")
 
 
-def _not_found(path: str) -> NotFound:
-    plain = "/".join(word for word in path.lower().split("/") if word)
-    near = next((right for right in (CHAT, MODELS) if right.removeprefix("/v1/") in plain), None)
+def _not_found(path: str, endpoints: Iterable[str]) -> NotFound:
+    near = nearest(path, endpoints)
     hint = f" Did you mean {near}? The base URL ends in /v1; the model goes into the body." if near else ""
     return NotFound(f"There is no {path[:128]} here.{hint}", headers=NO_RETRY)
 

@@ -1,4 +1,4 @@
-"""One chat request, told top-down: who asks, may they now, has this been answered, and if not, by whom.
+"""One request for text, told top-down: who asks, may they now, has this been answered, and if not, by whom.
 
     authenticate → read the body → limit and exact look-up in one store round trip → a hit is replayed;
     a miss takes a seat in a flight to the least-loaded backend, is served as bytes arrive, and is stored
@@ -23,18 +23,17 @@ from cache import Hit, Lookup, Miss, Question, SemanticCache, Ticket
 from . import notes
 from .admission import Admissions
 from .asking import Asking
-from .body import Body, split
+from .body import Body, canonical, split
 from .call import Call, read_wish
 from .callers import Callers
 from .controls import MODES, Controls, read_controls
 from .data.wire import Reply, Request, departure
+from .dialects import Dialect
 from .eligibility import Plan, plan
 from .errors import NO_RETRY, ApiError, TimedOut, missing_scope, unknown_model
 from .evidence.policy import CachePolicies
 from .evidence.witness import Witness
-from .relay import AnswerFlight, AnswerFlights, relay_out
-from .render import Reply as Fresh
-from .render import as_chunks, as_json
+from .relay import AnswerFlight, AnswerFlights, relay_out, tell
 from .routing import Routing
 from .telemetry import spans
 from .telemetry.timeline import Timeline
@@ -50,7 +49,7 @@ class Policy:
 
 
 class Pipeline:
-    """Answers chat requests. Raises ApiError for whatever the caller is to be told instead of an answer."""
+    """Answers requests. Raises ApiError for whatever the caller is to be told instead of an answer."""
 
     def __init__(
         self,
@@ -75,7 +74,10 @@ class Pipeline:
         self._asking = asking
         self._policy = policy
 
-    async def answer(self, request: Request, reply: Reply, timeline: Timeline, *, deadline_s: float) -> None:
+    async def answer(
+        self, dialect: Dialect, request: Request, reply: Reply, timeline: Timeline, *, deadline_s: float
+    ) -> None:
+        reply.as_error_frame = dialect.as_error
         principal = await self._callers.identify(request, timeline)
         raw = await request.body(self._policy.body_limit_bytes)
         started = time.monotonic()
@@ -89,10 +91,10 @@ class Pipeline:
         try:
             if malformed is not None:
                 raise malformed
-            call = self._read(body, len(raw), request, principal, timeline, deadline_s=deadline_s)
+            call = self._read(dialect, body, len(raw), request, principal, timeline, deadline_s=deadline_s)
             if call.question is not None and call.controls.reads:
                 lookup = self._cache.begin(call.question, deadline=store_deadline)
-                sibling = self._flights.find(_key(call.question))
+                sibling = self._flights.find(_key(call, call.question))
         except ApiError:
             await admission.decided(timeline, reply, started=started)  # a refused request counts as well
             admission.settle(timeline, reply)
@@ -131,6 +133,7 @@ class Pipeline:
 
     def _read(
         self,
+        dialect: Dialect,
         body: Body,
         body_bytes: int,
         request: Request,
@@ -141,7 +144,7 @@ class Pipeline:
     ) -> Call:
         if not principal.has_scope("chat"):
             raise missing_scope("chat")
-        wish = read_wish(body.values)
+        wish = read_wish(body.values, dialect=dialect)
         if not principal.may_use(wish.model):
             raise unknown_model(wish.model)
         timeline.is_stream = wish.wants_stream
@@ -163,7 +166,12 @@ class Pipeline:
         policy = self._policies.of(principal.tenant, controls.namespace)
         controls = replace(controls, mode=min(controls.mode, policy.mode, key=MODES.index))
         planned = plan(
-            body.values, principal=principal, version=route.version, controls=controls, cues=policy.cues
+            body.values,
+            dialect=dialect,
+            principal=principal,
+            version=route.version,
+            controls=controls,
+            cues=policy.cues,
         )
         controls = replace(
             controls,
@@ -171,7 +179,8 @@ class Pipeline:
             max_age_s=_shortest(controls.max_age_s, policy.ttl_s),
         )
         question = self._question(planned, controls) if planned.bypass is None else None
-        return Call(body, wish, route, controls, question, planned.bypass, planned.material)
+        echo = dialect.echo(body.values)
+        return Call(dialect, body, wish, route, controls, question, planned.bypass, planned.material, echo)
 
     def _question(self, planned: Plan, controls: Controls) -> Question:
         return Question(
@@ -212,13 +221,7 @@ class Pipeline:
 
     async def _serve(self, hit: Hit, call: Call, reply: Reply, timeline: Timeline) -> None:
         notes.hit(timeline, reply, hit)
-        wish, payload = call.wish, hit.entry.answer.payload
-        fresh = Fresh.fresh(model=wish.model, now_s=time.time())
-        if wish.wants_stream:
-            await reply.start_stream()
-            await reply.end(as_chunks(payload, fresh, include_usage=wish.include_usage))
-        else:
-            await reply.whole(200, as_json(payload, fresh))
+        await tell(hit.entry.answer.payload, call, reply)
 
     async def _miss(
         self, miss: Miss, call: Call, question: Question, request: Request, reply: Reply, timeline: Timeline
@@ -230,7 +233,7 @@ class Pipeline:
                 code="cache_miss",
                 headers=NO_RETRY,
             )
-        key = _key(question)
+        key = _key(call, question)
         is_shared = self._flights.find(key) is not None
         notes.outcome(timeline, reply, "MISS", "shared" if is_shared else miss.reason)
         await self._fetch(call, miss.ticket, request, reply, timeline, key=key)
@@ -254,7 +257,7 @@ class Pipeline:
                 timeline.links.append(head.span)  # the call is another request's; this one only shares it
             elif timeline.cache_reason == "shared":
                 timeline.cache_reason = "promoted"  # whoever led the call failed, and this one made it anew
-            reading = await relay_out(head, seat, reply, call.wish)
+            reading = await relay_out(head, seat, reply, call)
             if seat.is_leader:
                 notes.answered(timeline, reading)
                 # The caller has everything; what is left is the write, which belongs into this trace.
@@ -273,6 +276,6 @@ def _split(raw: bytes, model: str | None) -> tuple[Body, ApiError | None]:
         return Body({}, {}), error
 
 
-def _key(question: Question) -> Hashable:
-    """Whoever takes another's answer must have asked the very same thing, down to the text."""
-    return question.partition.digest, question.text
+def _key(call: Call, question: Question) -> Hashable:
+    """Whoever takes another's answer must have asked the very same thing, down to the text and what is echoed."""
+    return question.partition.digest, question.text, canonical(dict(call.echo)) if call.echo else None

@@ -9,15 +9,17 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from backends import Event, Exchange
+import msgspec
 
-from .answers import Frame, NotAnAnswer, Reading, StreamBroken, StreamReader, read_json
-from .call import Wish
+from backends import DONE, Event, Exchange
+
+from .answers import Frame, NotAnAnswer, Reading, StreamBroken, StreamReader
+from .call import Call
 from .data.wire import Reply
+from .dialects.dialect import Fresh, Manner
 from .errors import NO_RETRY, ApiError, UpstreamError
 from .flight import Flight, Flights, Seat
-from .render import DONE, as_chunks, as_json
-from .render import Reply as Fresh
+from .replies.model_name import renamed
 from .replies.surrogates import mend
 from .replies.upstream_errors import normalise
 from .telemetry.timeline import Link
@@ -41,7 +43,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A whole reply; `body` is the server's own JSON, byte for byte, where it sent JSON."""
+    """A whole reply; `body` is the server's own JSON, byte for byte but for the model's name, where it sent JSON."""
 
     reading: Reading
     body: bytes | None = None
@@ -52,11 +54,15 @@ AnswerFlights = Flights[Head, Frame, Outcome]
 AnswerSeat = Seat[Head, Frame, Outcome]
 
 
-async def relay_in(exchange: Exchange, flight: AnswerFlight, *, span: Link) -> Outcome | None:
+async def relay_in(
+    exchange: Exchange, flight: AnswerFlight, call: Call, *, span: Link, upstream_model: str
+) -> Outcome | None:
     """Read the exchange to its end into the flight. None: it was refused.
 
+    Where a pool maps the public name of a model to another, callers read the public one, as they will on a hit.
     Raises ApiError where the reply is no answer: the flight then fails, before or after its first byte.
     """
+    model = None if call.wish.model == upstream_model else call.wish.model
     if exchange.status != 200:
         error = normalise(
             exchange.status,
@@ -69,18 +75,20 @@ async def relay_in(exchange: Exchange, flight: AnswerFlight, *, span: Link) -> O
         return None
     if exchange.is_stream:
         flight.begin(Head(exchange.member, span, is_stream=True))
-        return Outcome(await _relay_stream(exchange, flight))
+        return Outcome(await _relay_stream(exchange, flight, call.dialect.reader(model)))
     body = mend(await exchange.read(ANSWER_LIMIT_BYTES))
     try:
-        outcome = Outcome(read_json(body), body)
-    except NotAnAnswer as error:
-        raise UpstreamError("The model server's reply is not a chat completion.", headers=NO_RETRY) from error
+        body = body if model is None else renamed(body, model)
+        outcome = Outcome(call.dialect.read_json(body), body)
+    except (NotAnAnswer, msgspec.DecodeError) as error:
+        raise UpstreamError(
+            f"The model server's reply is not one to {call.dialect.path}.", headers=NO_RETRY
+        ) from error
     flight.begin(Head(exchange.member, span))
     return outcome
 
 
-async def _relay_stream(exchange: Exchange, flight: AnswerFlight) -> Reading:
-    reader = StreamReader()
+async def _relay_stream(exchange: Exchange, flight: AnswerFlight, reader: StreamReader) -> Reading:
     total = 0
     async for events in exchange.batches():
         frames, is_done = _take(reader, events)
@@ -96,9 +104,9 @@ async def _relay_stream(exchange: Exchange, flight: AnswerFlight) -> Reading:
         raise UpstreamError(
             "The model server ended the stream without a finish_reason.", code="incomplete_stream"
         )
-    usage = reader.usage_chunk()
-    if usage is not None:
-        flight.push([usage], len(usage.data))
+    owed = reader.owed()
+    if owed:
+        flight.push(owed, sum(len(frame.data) for frame in owed))
     return reader.finish()
 
 
@@ -118,37 +126,46 @@ def _take(reader: StreamReader, events: list[Event]) -> tuple[list[Frame], bool]
     return frames, False
 
 
-async def relay_out(head: Head, seat: AnswerSeat, reply: Reply, wish: Wish) -> Reading:
+async def relay_out(head: Head, seat: AnswerSeat, reply: Reply, call: Call) -> Reading:
     """Send what the flight brings, as it comes. Raises what the flight failed with, ClientLeft or TooSlow."""
     reply.add("x-echogate-backend", head.backend)
     if head.refusal is not None:
         raise head.refusal
-    if wish.wants_stream and head.is_stream:
-        return await _stream_out(seat, reply, wish)
+    if call.wish.wants_stream and head.is_stream:
+        return await _stream_out(seat, reply, call)
     outcome = await seat.result()
-    fresh = Fresh.fresh(model=wish.model, now_s=time.time())
-    if wish.wants_stream:
-        await reply.start_stream()
-        await reply.end(as_chunks(outcome.reading.payload, fresh, include_usage=wish.include_usage))
+    if outcome.body is not None and not call.wish.wants_stream:
+        await reply.whole(200, outcome.body)
     else:
-        await reply.whole(200, outcome.body or as_json(outcome.reading.payload, fresh))
+        await tell(outcome.reading.payload, call, reply)
     return outcome.reading
 
 
-async def _stream_out(seat: AnswerSeat, reply: Reply, wish: Wish) -> Reading:
+async def tell(payload: bytes, call: Call, reply: Reply) -> None:
+    """Send an answer that is whole already, in the form that was asked for."""
+    wish, fresh = call.wish, Fresh.made(now_s=time.time(), echo=call.echo)
+    if wish.wants_stream:
+        manner = Manner(wish.include_usage, wish.wants_running_usage)
+        await reply.start_stream()
+        await reply.end(call.dialect.as_stream(payload, fresh, manner))
+    else:
+        await reply.whole(200, call.dialect.as_json(payload, fresh))
+
+
+async def _stream_out(seat: AnswerSeat, reply: Reply, call: Call) -> Reading:
     await reply.start_stream()
     async for frames in seat.batches():
-        if wish.include_usage:
-            await reply.events([_with_usage(frame, wish) for frame in frames])
+        if call.wish.include_usage:
+            await reply.events([_with_usage(frame, call) for frame in frames])
         else:
             await reply.events([frame.without_usage for frame in frames if frame.without_usage is not None])
     outcome = await seat.result()
-    await reply.end([DONE])
+    await reply.end(call.dialect.ending)
     return outcome.reading
 
 
-def _with_usage(frame: Frame, wish: Wish) -> bytes:
+def _with_usage(frame: Frame, call: Call) -> bytes:
     """Usage comes once, at the end, in a chunk of its own, but for those who asked for it all the way."""
-    if wish.wants_running_usage or frame.without_usage is None:
+    if call.wish.wants_running_usage or frame.without_usage is None:
         return frame.data
     return frame.without_usage

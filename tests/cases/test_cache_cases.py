@@ -48,11 +48,12 @@ from backends import Version
 from cache.identity import partition
 from gateway.body import split
 from gateway.controls import Controls
+from gateway.dialects import CHAT
 from gateway.eligibility import plan
 
 body = b'{"messages":[{"role":"user","content":"q"}],"tools":[{"b":1,"a":{"d":1,"c":2}}],"x":{"z":1,"y":2.0}}'
 who = Principal(key_id="k", tenant="t", service="s")
-made = plan(split(body).values, principal=who, version=Version("m1", "r"), controls=Controls())
+made = plan(split(body).values, dialect=CHAT, principal=who, version=Version("m1", "r"), controls=Controls())
 print(partition(b"s" * 32, made.namespace, made.material).digest.hex())
 """
 

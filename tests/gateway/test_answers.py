@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.answers import NotAnAnswer, Reading, StreamBroken, StreamReader, Usage, read_json
-from gateway.render import DONE, Reply, as_chunks, as_json
+from gateway.answers import NotAnAnswer, Reading, StreamBroken, StreamReader, Usage
+from gateway.dialects import CHAT
+from gateway.dialects.dialect import DONE, Fresh, Manner
 
-REPLY = Reply(id="chatcmpl-fresh", created=7, model="m1")
+FRESH = Fresh(id="fresh", created=7)
 USAGE = {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}
 
 
@@ -45,19 +46,27 @@ CALLS = [
 
 
 def streamed(reading: Reading, *, include_usage: bool = True) -> list[bytes]:
-    return list(as_chunks(reading.payload, REPLY, include_usage=include_usage))
+    return list(CHAT.as_stream(reading.payload, FRESH, Manner(include_usage)))
+
+
+def data_of(frame: bytes) -> bytes:
+    return frame.removeprefix(b"data: ").removesuffix(b"\n\n")
+
+
+def new_reader() -> StreamReader:
+    return CHAT.reader(None)
 
 
 def reread(chunks: list[bytes]) -> Reading:
-    reader = StreamReader()
+    reader = new_reader()
     for chunk in chunks:
         if chunk != DONE:
-            reader.take(chunk)
+            reader.take(data_of(chunk))
     return reader.finish()
 
 
 def document(reading: Reading) -> dict:
-    return json.loads(as_json(reading.payload, REPLY))
+    return json.loads(CHAT.as_json(reading.payload, FRESH))
 
 
 @pytest.mark.parametrize(
@@ -67,11 +76,15 @@ def document(reading: Reading) -> dict:
         completion(choice("a", index=0), choice("b", index=1), choice("c", index=2)),
         completion(choice(None, "tool_calls", tool_calls=CALLS)),
         completion(choice("x", reasoning_content="because"), system_fingerprint="fp"),
+        completion(choice(None, refusal="No.")),
+        completion(choice("x", annotations=[{"type": "url_citation"}, {"type": "url_citation"}])),
+        completion(choice(None, "function_call", function_call={"name": "rain", "arguments": "{}"})),
+        completion(choice("x", x_new={"a": [1.5]}), timings={"n": 3}),
         completion(choice("x") | {"logprobs": {"content": [{"token": "x", "logprob": -0.1}]}}),
     ],
 )
 def test_an_answer_survives_json_to_stream_to_json(body):
-    once = read_json(body)
+    once = CHAT.read_json(body)
     again = reread(streamed(once))
     assert once.reason is None
     assert again.reason is None
@@ -88,7 +101,7 @@ def test_an_answer_survives_json_to_stream_to_json(body):
     st.lists(st.text(min_size=1, alphabet=st.characters(exclude_categories=("Cs",))), min_size=1, max_size=6)
 )
 def test_any_chunking_of_a_text_gives_the_text(parts):
-    reader = StreamReader()
+    reader = new_reader()
     for part in parts:
         reader.take(
             json.dumps(
@@ -99,23 +112,23 @@ def test_any_chunking_of_a_text_gives_the_text(parts):
     assert reader.finish().text == "".join(parts)
 
 
-def test_a_reply_has_an_id_and_time_of_its_own_and_the_model_that_was_asked():
-    found = document(read_json(completion(choice("Paris."))))
+def test_a_reply_has_an_id_and_time_of_its_own_and_the_model_that_answered():
+    found = document(CHAT.read_json(completion(choice("Paris."))))
     assert (found["id"], found["object"], found["created"], found["model"]) == (
         "chatcmpl-fresh",
         "chat.completion",
         7,
-        "m1",
+        "up",
     )
 
 
 def test_unknown_members_of_a_json_answer_are_kept_as_they_were():
     body = completion(choice("x"), kv_transfer={"a": 1.0}).replace(b"1.0", b"1.50")
-    assert b'"kv_transfer":{"a": 1.50}' in as_json(read_json(body).payload, REPLY)
+    assert b'"kv_transfer":{"a": 1.50}' in CHAT.as_json(CHAT.read_json(body).payload, FRESH)
 
 
 def test_interleaved_choices_keep_their_indexes():
-    reader = StreamReader()
+    reader = new_reader()
     for index in (2, 0, 1, 0, 2, 1):
         delta = {"index": index, "delta": {"content": str(index)}, "finish_reason": None}
         reader.take(json.dumps({"choices": [delta]}).encode())
@@ -128,7 +141,7 @@ def test_interleaved_choices_keep_their_indexes():
 
 
 def test_fragments_of_two_tool_calls_are_joined_by_index():
-    reader = StreamReader()
+    reader = new_reader()
     for index, name in enumerate(("rain", "wind")):
         call = {
             "index": index,
@@ -147,7 +160,7 @@ def test_fragments_of_two_tool_calls_are_joined_by_index():
         ("c0", "rain", {"a": 1}),
         ("c1", "wind", {}),
     ]
-    replayed = [json.loads(c) for c in streamed(found) if c != DONE]
+    replayed = [json.loads(data_of(c)) for c in streamed(found) if c != DONE]
     deltas = [c["choices"][0]["delta"] for c in replayed if c["choices"]]
     assert [d["tool_calls"][0]["index"] for d in deltas if "tool_calls" in d] == [0, 1]
 
@@ -163,11 +176,12 @@ def test_fragments_of_two_tool_calls_are_joined_by_index():
         (completion(choice(None)), "empty"),
         (completion(), "no-choices"),
         (completion(choice("x", index=0), choice("y", "length", index=1)), "finish-length"),
-        (completion(choice("x", annotations=[{"url": 1}])), "unknown-member"),
+        (completion(choice("x", audio={"id": "a", "expires_at": 1})), "unknown-member"),
+        (completion(choice([{"type": "text"}])), "unknown-member"),
     ],
 )
 def test_an_answer_that_is_not_whole_is_not_kept(body, reason):
-    assert read_json(body).reason == reason
+    assert CHAT.read_json(body).reason == reason
 
 
 @pytest.mark.parametrize(
@@ -175,7 +189,7 @@ def test_an_answer_that_is_not_whole_is_not_kept(body, reason):
 )
 def test_a_200_that_is_no_completion_is_found_out(body):
     with pytest.raises(NotAnAnswer):
-        read_json(body)
+        CHAT.read_json(body)
 
 
 @pytest.mark.parametrize(
@@ -183,38 +197,37 @@ def test_a_200_that_is_no_completion_is_found_out(body):
 )
 def test_a_chunk_that_cannot_be_read_breaks_the_stream(data):
     with pytest.raises(StreamBroken):
-        StreamReader().take(data)
+        new_reader().take(data)
 
 
 def test_an_error_chunk_breaks_the_stream_with_its_body():
     with pytest.raises(StreamBroken) as caught:
-        StreamReader().take(b'{"error":{"message":"EngineCore died","code":500}}')
+        new_reader().take(b'{"error":{"message":"EngineCore died","code":500}}')
     assert b"EngineCore" in caught.value.body
 
 
 class TestUsage:
     def test_a_usage_chunk_is_for_those_who_asked(self):
-        frame = StreamReader().take(json.dumps({"choices": [], "usage": USAGE}).encode())
+        frame = new_reader().take(json.dumps({"choices": [], "usage": USAGE}).encode())
         assert frame.without_usage is None
 
     def test_usage_on_the_last_choice_is_taken_off_for_those_who_did_not_ask(self):
         last = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], "usage": USAGE}
-        reader = StreamReader()
+        reader = new_reader()
         frame = reader.take(json.dumps(last).encode())
         assert frame.without_usage is not None
         assert b"usage" not in frame.without_usage
-        chunk = reader.usage_chunk()
-        assert chunk is not None
-        assert json.loads(chunk.data)["usage"] == USAGE
+        (chunk,) = reader.owed()
+        assert json.loads(data_of(chunk.data))["usage"] == USAGE
 
     def test_no_second_usage_chunk_is_made_up(self):
-        reader = StreamReader()
+        reader = new_reader()
         reader.take(json.dumps({"choices": [], "usage": USAGE}).encode())
-        assert reader.usage_chunk() is None
+        assert reader.owed() == []
 
     def test_a_replay_has_usage_exactly_when_asked(self):
-        reading = read_json(completion(choice("x")))
+        reading = CHAT.read_json(completion(choice("x")))
         assert sum(b'"usage"' in chunk for chunk in streamed(reading, include_usage=False)) == 0
         *_, last, done = streamed(reading, include_usage=True)
-        assert json.loads(last)["choices"] == []
+        assert json.loads(data_of(last))["choices"] == []
         assert done == DONE

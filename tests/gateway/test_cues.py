@@ -11,6 +11,7 @@ from backends import Version
 from gateway.body import split
 from gateway.controls import Controls
 from gateway.cues import DEFAULTS, Cue, find_cue
+from gateway.dialects import CHAT
 from gateway.eligibility import CuePolicy, Plan, plan
 
 CUES: dict[str, Cue | None] = {
@@ -98,6 +99,7 @@ def planned(text: str, cues: CuePolicy | None = None, *, mode: str = "semantic")
     body = {"model": "m1", "messages": [{"role": "user", "content": text}]}
     return plan(
         split(json.dumps(body).encode()).values,
+        dialect=CHAT,
         principal=Principal(key_id="k1", tenant="acme", service="web"),
         version=Version("m1", "r1"),
         controls=Controls(),

@@ -13,6 +13,7 @@ from auth import Principal
 from backends import Version
 from gateway.body import split
 from gateway.controls import Controls
+from gateway.dialects import CHAT
 from gateway.eligibility import FIELDS, Kind, Plan, plan
 from gateway.errors import InvalidRequest
 
@@ -25,7 +26,8 @@ BASE = {"model": "m1", "messages": [{"role": "user", "content": "What is a kettl
 def planned(
     body: object, *, asker: Principal = ASKER, version: Version = VERSION, controls: Controls = DEFAULT
 ) -> Plan:
-    return plan(split(json.dumps(body).encode()).values, principal=asker, version=version, controls=controls)
+    values = split(json.dumps(body).encode()).values
+    return plan(values, dialect=CHAT, principal=asker, version=version, controls=controls)
 
 
 def same(one: Plan, other: Plan) -> bool:

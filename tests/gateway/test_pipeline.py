@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from gateway.settings.reading import Settings
 from tests.running import answer_of, events, running_gateway, streamed_text
 from tests.scripted import ScriptedUpstream, completion, delta
 
@@ -92,11 +93,23 @@ async def test_the_backend_gets_the_body_byte_for_byte_but_for_the_model():
     )
 
 
-async def test_the_clients_body_is_the_upstreams_byte_for_byte_on_a_miss():
-    raw = json.dumps(completion("x")).replace(", ", " ,  ").encode()
+async def test_the_clients_body_is_the_upstreams_byte_for_byte_on_a_miss_but_for_a_mapped_model():
+    raw = json.dumps(completion("x", model="its-own-name")).replace(", ", " ,  ").encode()
     async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
         upstream.reply(raw)
-        assert (await gateway.chat()).content == raw
+        assert (await gateway.chat()).content == raw.replace(b"its-own-name", b"m1")
+
+
+async def test_where_no_pool_maps_the_model_its_name_in_the_reply_is_the_servers_stored_or_not():
+    async with ScriptedUpstream() as upstream:
+        pools = {"m": [{"url": upstream.base_url, "name": "one", "model": "m", "revision": "r1"}]}
+        settings = Settings(pools=pools, store={"deadline_ms": 2000}, cache={"embedder": {"kind": "none"}})
+        async with running_gateway(settings=settings) as gateway:
+            raw = json.dumps(completion("x", model="m-2026-01")).replace(", ", " ,  ").encode()
+            upstream.reply(raw)
+            fresh, again = await gateway.chat(model="m"), await gateway.chat(model="m")
+    assert fresh.content == raw
+    assert (again.headers["x-cache"], again.json()["model"]) == ("HIT-EXACT", "m-2026-01")
 
 
 async def test_litellms_cache_object_controls_the_cache_and_never_reaches_the_backend():

@@ -63,6 +63,7 @@ async def test_a_miss_has_every_span_of_its_path(start: Start, collector: Collec
         timeline,
         attempt,
         span_id=client,
+        operation="chat",
         upstream_model="u",
         ended=now + 0.01,
         input_tokens=3,

@@ -1,0 +1,19 @@
+"""The dialects that answers are asked for and given in, each as one value: chat completions, completions, responses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..body import Json
+from .chat import CHAT
+from .dialect import Dialect
+
+DIALECTS = (CHAT,)
+
+
+def dialect_of(values: Mapping[str, Json]) -> Dialect:
+    """That of a body whose endpoint is not known, by the member that holds the question."""
+    return next((dialect for dialect in DIALECTS if dialect.question in values), CHAT)
+
+
+__all__ = ["CHAT", "DIALECTS", "Dialect", "dialect_of"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from urllib.parse import unquote
-
 import msgspec
 
 from backends import Pools
@@ -25,7 +23,7 @@ class Models:
     async def answer(self, request: Request, reply: Reply, timeline: Timeline) -> None:
         """All of them, or the one named in the path. Raises ApiError."""
         principal = await self._callers.identify(request, timeline)
-        name = unquote(request.path.removeprefix(PREFIX).strip("/"))
+        name = request.path.removeprefix(PREFIX).strip("/")
         if not principal.has_scope("models"):
             raise missing_scope("models")
         models = [model for model in self._pools.models() if principal.may_use(model)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from openai import AsyncAzureOpenAI
 
 from tests.cases.speaking import chat_body, post_head, spoken, streamed
 from tests.running import answer_of, running_gateway
@@ -40,8 +41,9 @@ SPELLINGS = [
     "//v1/chat/completions",
     "/v1//chat/completions",
     "/openai/v1/chat/completions",
-    "/v1/chat/completions/extra",
-    "/V1/chat/completions",
+    "/deployments/m1/chat/completions/",
+    "/v1/chat/completions/",
+    "/v1/chat/completions?api-version=2024-06-01",
 ]
 
 
@@ -161,18 +163,52 @@ class TestErrors:
 
 
 class TestPaths:
-    async def test_other_spellings_of_the_path_are_told_the_right_one_and_never_redirected(self) -> None:
-        body = chat_body()
+    async def test_other_spellings_of_the_path_are_served_alike_and_never_redirected(self) -> None:
+        body = chat_body("q", x_seen=1)
         async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
+            first = await gateway.post(body)
             for path in SPELLINGS:
                 request = post_head(gateway, connection="close", content_length=str(len(body))) + body
                 status, headers, sent = await spoken(gateway, request.replace(PATH, path.encode(), 1))
-                assert (path, status, headers["content-type"]) == (path, 404, "application/json")
-                assert PATH.decode() in json.loads(sent)["error"]["message"]
+                assert (path, status, headers["x-cache"]) == (path, 200, "HIT-EXACT")
+                assert json.loads(sent)["choices"] == first.json()["choices"]
 
-    @pytest.mark.parametrize("path", ["/v1/chat/completions/", "/v1/chat/completions?api-version=2024-06-01"])
-    async def test_a_last_slash_and_a_query_do_no_harm(self, path: str) -> None:
+    async def test_the_model_in_the_path_is_asked_whatever_the_body_says(self) -> None:
         async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
-            headers = {"api-key": gateway.key}
-            reply = await gateway.client.post(path, content=chat_body(), headers=headers)
-            assert reply.status_code == 200
+            for model in ("m2", "gpt-4o", None):
+                fields = {"model": model} if model else {}
+                body = {"messages": [{"role": "user", "content": "q"}], **fields}
+                reply = await gateway.client.post(
+                    "/openai/deployments/m2/chat/completions?api-version=2024-10-21",
+                    json=body,
+                    headers={"api-key": gateway.key},
+                )
+                assert (reply.status_code, reply.json()["model"]) == (200, "m2")
+            refused = await gateway.client.post(
+                "/openai/deployments/nope/chat/completions", json=body, headers={"api-key": gateway.key}
+            )
+            assert refused.json()["error"]["code"] == "model_not_found"
+        assert [call.json["model"] for call in upstream.calls] == ["m"]
+
+    async def test_azures_own_client_is_served(self) -> None:
+        async with (
+            ScriptedUpstream() as upstream,
+            running_gateway(upstream) as gateway,
+            AsyncAzureOpenAI(
+                azure_endpoint=gateway.base_url, api_key=gateway.key, api_version="2024-10-21", max_retries=0
+            ) as client,
+        ):
+            for model in ("m1", "m2"):
+                reply = await client.chat.completions.create(
+                    model=model, messages=[{"role": "user", "content": "q"}]
+                )
+                assert reply.model == model
+
+    @pytest.mark.parametrize(
+        "path", ["/v1/chat/completions/extra", "/V1/chat/completions", "/api/chat/completions"]
+    )
+    async def test_what_is_no_spelling_of_it_is_told_the_right_one(self, path: str) -> None:
+        async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
+            reply = await gateway.client.post(path, content=chat_body())
+        assert (reply.status_code, reply.headers["content-type"]) == (404, "application/json")
+        assert PATH.decode() in reply.json()["error"]["message"]

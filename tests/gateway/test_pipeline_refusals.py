@@ -116,7 +116,7 @@ async def test_a_body_over_the_limit_is_a_413_announced_or_not():
 async def test_unknown_model_path_and_method_say_what_is_wrong():
     async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
         model = await gateway.chat(model="nope")
-        path = await gateway.client.post("/chat/completions", content=b"{}")
+        path = await gateway.client.post("/api/chat/completions", content=b"{}")
         method = await gateway.client.get("/v1/chat/completions")
         options = await gateway.client.options("/v1/chat/completions")
     assert (model.status_code, model.json()["error"]["code"]) == (404, "model_not_found")

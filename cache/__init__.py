@@ -8,7 +8,7 @@ from .evidence import AgreementJudge, Audits, Books, Rules, Sampling, Share, Sta
 from .evidence.ledger import wilson
 from .evidence.replay import Course, Outcome, Stream, replay
 from .explain import Explanation, Neighbour
-from .index import FaissIndex, Spaces
+from .index import FaissIndex, FrozenSpace, IndexState, Neighbours, Plan, Space, Spaces
 from .interfaces import Embedder, EntryStore, Exchange, Judge, Store, VectorIndex
 from .lookup import Lookup
 from .model import (
@@ -45,17 +45,21 @@ __all__ = [
     "Explanation",
     "FaissIndex",
     "Follower",
+    "FrozenSpace",
     "Hit",
+    "IndexState",
     "Judge",
     "Lookup",
     "Miss",
     "ModelError",
     "Near",
     "Neighbour",
+    "Neighbours",
     "NoEmbedder",
     "OnnxEmbedder",
     "Outcome",
     "Partition",
+    "Plan",
     "Policy",
     "Prepared",
     "Question",
@@ -65,6 +69,7 @@ __all__ = [
     "SemanticCache",
     "Served",
     "Share",
+    "Space",
     "Spaces",
     "Standing",
     "Step",

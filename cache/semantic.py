@@ -154,7 +154,9 @@ class SemanticCache:
         is_stored = reason == "stored"
         if is_stored and ticket.vector is not None and ticket.space is not None:
             # At once, not when it comes back through the stream: the next question may be here already.
-            self._parts.spaces.add(ticket.space, ticket.entry_id, ticket.vector)
+            self._parts.spaces.add(
+                ticket.space, ticket.entry_id, ticket.vector, expires_at_s=entry.expires_at_s
+            )
         if is_stored:
             self._parts.evidence.note_stored(ticket, answer)
         return Stored(is_stored, reason, (*steps, Step("store", started, self._parts.now())))

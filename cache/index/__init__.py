@@ -1,6 +1,10 @@
 """Vectors to neighbours: the indexes of one process."""
 
 from .faiss_index import FaissIndex
-from .spaces import Space, Spaces
+from .frozen import FrozenSpace
+from .neighbours import Neighbours
+from .plan import Plan
+from .space import Space
+from .spaces import IndexState, Spaces
 
-__all__ = ["FaissIndex", "Space", "Spaces"]
+__all__ = ["FaissIndex", "FrozenSpace", "IndexState", "Neighbours", "Plan", "Space", "Spaces"]

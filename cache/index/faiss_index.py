@@ -1,69 +1,189 @@
-"""The flat index: every stored vector is compared, exactly. Right up to some ten thousand vectors.
+"""Vectors in lists, on Faiss: one list while they are few enough to compare all of them, then one a cluster.
 
-Removing from a flat index moves all that lies behind (72 ms among 100,000), so removed ids are only marked,
-and taken out many at a time.
+A search looks into the `probes` lists whose centroids are nearest. An index of one list is exact. Removing swaps
+the last of a list into the place: it costs a hundredth of a millisecond at any size.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
 import faiss
 import numpy as np
+from numpy.typing import NDArray
 
 from ..model import Vector
+from .frozen import Ids, Lists, Rows
+from .neighbours import Neighbours
+from .plan import Storage
 
-_FEWEST_TO_SWEEP = 64
-_SHARE_TO_SWEEP = 50  # one in so many
+_METRIC = faiss.METRIC_INNER_PRODUCT  # of unit vectors: the cosine
+_CLUSTER_BITS = 32  # where Faiss keeps a vector: its list above, its place in the list below
+
+Floats = NDArray[np.float32]
+
+
+class Contents(NamedTuple):
+    """A copy of what is in an index."""
+
+    ids: Ids
+    vectors: Rows
+    lists: Lists
 
 
 class FaissIndex:
-    """`VectorIndex` on Faiss. Vectors are of unit length, so the inner product is the cosine."""
+    """`VectorIndex` on Faiss, for one thread at a time; `assign` alone may be called beside it."""
 
-    def __init__(self, dimension: int) -> None:
-        self._index = faiss.IndexIDMap2(faiss.IndexFlatIP(dimension))
-        self._known: set[int] = set()
-        self._removed: set[int] = set()
+    def __init__(
+        self,
+        dimension: int,
+        *,
+        storage: Storage = "float32",
+        centroids: Floats | None = None,
+        probes: int = 1,
+    ) -> None:
+        self.storage: Storage = storage
+        self.probes = probes
+        self.centroids = np.zeros((1, dimension), dtype=np.float32) if centroids is None else centroids
+        self._quantizer = faiss.IndexFlatIP(dimension)
+        self._quantizer.add(self.centroids)
+        self._index = _lists_of(self._quantizer, dimension, len(self.centroids), storage)
+        self._index.set_direct_map_type(faiss.DirectMap.Hashtable)
 
     def __repr__(self) -> str:
-        return f"FaissIndex({len(self)} vectors, {len(self._removed)} to be swept)"
+        return f"FaissIndex({len(self)} vectors, {self.storage}, {self.probes} of {self.clusters} lists)"
 
     def __len__(self) -> int:
-        return len(self._known) - len(self._removed)
+        return int(self._index.ntotal)
+
+    @property
+    def dimension(self) -> int:
+        return int(self._index.d)
+
+    @property
+    def clusters(self) -> int:
+        return len(self.centroids)
+
+    def assign(self, vectors: Rows) -> Lists:
+        """The list that each falls in."""
+        if self.clusters == 1:
+            return np.zeros(len(vectors), dtype=np.int32)
+        _alone()
+        lists: Lists = self._quantizer.assign(_wide(vectors), 1)[:, 0].astype(np.int32)
+        return lists
 
     def add(self, entry_id: int, vector: Vector) -> None:
-        if entry_id in self._known:
-            if np.array_equal(self._index.reconstruct(entry_id), vector):
-                self._removed.discard(entry_id)  # the same text came back after its entry had expired
-                return
-            self._take_out({entry_id})
-        self._index.add_with_ids(vector[np.newaxis], np.array([entry_id], dtype=np.int64))
-        self._known.add(entry_id)
+        self.add_many(np.array([entry_id], dtype=np.int64), vector[np.newaxis])
+
+    def add_many(self, ids: Ids, vectors: Floats, *, lists: Lists | None = None) -> None:
+        """Add or replace. The ids differ from each other; `lists` is what `assign` gives."""
+        self.remove_many(ids)
+        rows = np.ascontiguousarray(vectors, dtype=np.float32)
+        places = (self.assign(rows) if lists is None else lists).astype(np.int64)
+        self._index.add_core(
+            len(ids), faiss.swig_ptr(rows), faiss.swig_ptr(ids), faiss.swig_ptr(places), None
+        )
+
+    def fill(self, ids: Ids, vectors: Rows, lists: Lists) -> None:
+        """Put everything into an empty index at once, each list to measure: it takes no more room than it needs."""
+        order = np.argsort(lists, kind="stable")
+        ids, ends = np.ascontiguousarray(ids[order]), np.cumsum(np.bincount(lists, minlength=self.clusters))
+        self._index.set_direct_map_type(faiss.DirectMap.NoMap)
+        begin = 0
+        for cluster, end in enumerate(ends.tolist()):
+            if end > begin:
+                codes = _codes(vectors[order[begin:end]], self.storage)
+                own_ids = ids[begin:end]
+                self._index.invlists.add_entries(
+                    cluster, end - begin, faiss.swig_ptr(own_ids), faiss.swig_ptr(codes)
+                )
+            begin = end
+        self._index.ntotal = len(ids)
+        self._index.set_direct_map_type(faiss.DirectMap.Hashtable)
 
     def remove(self, entry_id: int) -> None:
-        if entry_id not in self._known:
-            return
-        self._removed.add(entry_id)
-        if len(self._removed) > max(_FEWEST_TO_SWEEP, len(self._known) // _SHARE_TO_SWEEP):
-            self._take_out(set(self._removed))
+        self.remove_many(np.array([entry_id], dtype=np.int64))
 
-    def search(self, vector: Vector, k: int) -> list[tuple[int, float]]:
+    def remove_many(self, ids: Ids) -> None:
+        """Forget; unknown ids are fine."""
+        self._index.remove_ids(ids)
+
+    def search(self, vector: Vector, k: int) -> Neighbours:
         if not len(self):
-            return []
-        # The marked ones may be the nearest: ask for as many more, so that k live ones are left.
-        wanted = min(k + len(self._removed), len(self._known))
-        # For the calling thread only, which is why it is said here each time. Two threads for one query are slower
-        # than one, and then spin for milliseconds on cores that others need.
-        faiss.omp_set_num_threads(1)
-        cosines, ids = self._index.search(vector[np.newaxis], wanted)
-        found = zip(ids[0].tolist(), cosines[0].tolist(), strict=True)
-        # Rounding takes the product of a vector with itself a hair beyond 1.
-        live = [
-            (entry_id, max(-1.0, min(1.0, cosine)))
-            for entry_id, cosine in found
-            if entry_id >= 0 and entry_id not in self._removed
-        ]
-        return live[:k]
+            return Neighbours()
+        _alone()
+        self._index.nprobe = self.probes
+        cosines, ids = self._index.search(vector[np.newaxis], min(k, len(self)))
+        return self._neighbours(ids[0].tolist(), cosines[0].tolist())
 
-    def _take_out(self, ids: set[int]) -> None:
-        self._index.remove_ids(faiss.IDSelectorBatch(np.fromiter(ids, dtype=np.int64, count=len(ids))))
-        self._known -= ids
-        self._removed -= ids
+    def search_lists(self, vector: Vector, lists: Lists) -> Neighbours:
+        """The nearest one of those lists alone."""
+        _alone()
+        self._index.nprobe = len(lists)
+        to_centroids = np.zeros((1, len(lists)), dtype=np.float32)  # plays no part in the cosines
+        cosines, ids = self._index.search_preassigned(
+            vector[np.newaxis], 1, lists[np.newaxis].astype(np.int64), to_centroids
+        )
+        return self._neighbours(ids[0].tolist(), cosines[0].tolist())
+
+    def sizes(self) -> NDArray[np.int64]:
+        """Vectors of each cluster."""
+        held = self._index.invlists
+        return np.fromiter((held.list_size(cluster) for cluster in range(self.clusters)), dtype=np.int64)
+
+    def contents_of(self, cluster: int) -> Contents:
+        held = self._index.invlists
+        size = held.list_size(cluster)
+        if not size:
+            return _nothing(self.dimension, self.storage)
+        ids = faiss.rev_swig_ptr(held.get_ids(cluster), size).copy()
+        codes = faiss.rev_swig_ptr(held.get_codes(cluster), size * self._index.code_size)
+        vectors = _vectors(codes.reshape(size, -1), self.storage)
+        return Contents(ids, vectors, np.full(size, cluster, dtype=np.int32))
+
+    def _neighbours(self, ids: list[int], cosines: list[float]) -> Neighbours:
+        found = [(entry_id, cosine) for entry_id, cosine in zip(ids, cosines, strict=True) if entry_id >= 0]
+        where = self._index.direct_map
+        return Neighbours(
+            # Rounding takes the product of a vector with itself a hair beyond 1.
+            ((entry_id, max(-1.0, min(1.0, cosine))) for entry_id, cosine in found),
+            (where.get(entry_id) >> _CLUSTER_BITS for entry_id, _ in found),
+        )
+
+
+def joined(parts: Iterator[Contents]) -> Contents:
+    ids, vectors, lists = zip(*parts, strict=True)
+    return Contents(np.concatenate(ids), np.concatenate(vectors), np.concatenate(lists))
+
+
+def _lists_of(quantizer: Any, dimension: int, clusters: int, storage: Storage) -> Any:
+    if storage == "float32":
+        return faiss.IndexIVFFlat(quantizer, dimension, clusters, _METRIC)
+    return faiss.IndexIVFScalarQuantizer(
+        quantizer, dimension, clusters, faiss.ScalarQuantizer.QT_fp16, _METRIC, False
+    )
+
+
+def _codes(vectors: Rows, storage: Storage) -> NDArray[np.uint8]:
+    kind = np.float32 if storage == "float32" else np.float16
+    return np.ascontiguousarray(vectors, dtype=kind).view(np.uint8)
+
+
+def _vectors(codes: NDArray[np.uint8], storage: Storage) -> Rows:
+    return codes.copy().view(np.float32 if storage == "float32" else np.float16)
+
+
+def _wide(vectors: Rows) -> Floats:
+    return np.ascontiguousarray(vectors, dtype=np.float32)
+
+
+def _nothing(dimension: int, storage: Storage) -> Contents:
+    vectors = _vectors(_codes(np.empty((0, dimension), dtype=np.float32), storage), storage)
+    return Contents(np.empty(0, dtype=np.int64), vectors, np.empty(0, dtype=np.int32))
+
+
+def _alone() -> None:
+    """For the calling thread only, which is why it is said each time. Two threads for one query are slower than
+    one, and then spin for milliseconds on cores that others need."""
+    faiss.omp_set_num_threads(1)

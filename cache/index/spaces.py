@@ -1,101 +1,130 @@
 """Owns this process's vector indexes: one for each space that was ever written to, bounded in all.
 
-The event loop says what is in a space; the embed thread keeps its index. Changes are noted on the loop, where
-they cost nothing, and applied by the next search of that space on the thread: the loop never waits for a
-search to end, the index needs no lock, and a search sees every change noted before it began.
+The event loop says what is in a space, and is never made to wait; the embed thread searches, and sees what was
+said before. What is due goes by itself. Over the bound the space that was unused for longest goes as a whole: it
+is fetched again when somebody asks for it.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import Protocol
 
 from ..identity import is_of_namespace
-from ..interfaces import VectorIndex
-from ..model import Vector
+from ..model import Value, Vector
+from .due import Due
+from .frozen import FrozenSpace
+from .live_index import LiveIndex
+from .plan import Plan
+from .space import Space
+from .upkeep import Upkeep
 
-_NEIGHBOURS = 8
+_SWEPT_AT_ONCE = 256  # a third of a millisecond
+_WANTED_AT_ONCE = 64
+_REMEMBERED = 65_536  # names of spaces that went
 
 
-class Space:
-    """One index with the changes it has not seen yet. `ids` belongs to the loop, the index to the thread."""
-
-    __slots__ = ("_index", "_new_index", "_unseen", "ids")
-
-    def __init__(self, new_index: Callable[[int], VectorIndex]) -> None:
-        # In order of arrival, so that the oldest can be let go first.
-        self.ids: dict[int, None] = {}
-        self._new_index = new_index
-        self._index: VectorIndex | None = None
-        # Appending here and taking from the other end there are both atomic.
-        self._unseen: deque[tuple[int, Vector | None]] = deque()
+class Kept(Protocol):
+    """What is known of an entry that has a vector."""
 
     @property
-    def unseen(self) -> int:
-        return len(self._unseen)
+    def entry_id(self) -> int: ...
 
-    def add(self, entry_id: int, vector: Vector) -> None:
-        self.ids[entry_id] = None
-        self._unseen.append((entry_id, vector))
+    @property
+    def vector(self) -> Vector: ...
 
-    def remove(self, entry_id: int) -> None:
-        if entry_id in self.ids:
-            del self.ids[entry_id]
-            self._unseen.append((entry_id, None))
+    @property
+    def expires_at_s(self) -> float: ...
 
-    def search(self, vector: Vector) -> list[tuple[int, float]]:
-        """The nearest, best first. On the embed thread only."""
-        if self._index is None:
-            self._index = self._new_index(len(vector))
-        while self._unseen:
-            entry_id, added = self._unseen.popleft()
-            if added is None:
-                self._index.remove(entry_id)
-            else:
-                self._index.add(entry_id, added)
-        return self._index.search(vector, _NEIGHBOURS)
+
+class IndexState(Value, frozen=True):
+    """What there is, and since the start. `recall`: the share of searches that found the true nearest, of those that
+    had one near enough and were looked at; None where all vectors are compared, or too few were looked at."""
+
+    spaces: int
+    vectors: int
+    bytes: int
+    indexes: int
+    clustered: int
+    waiting: int
+    rebuilds: int
+    failures: int
+    evicted: int
+    reloaded: int
+    recall: float | None
 
 
 class Spaces:
-    """All spaces of a process. On the loop only. Over `most_vectors` the space unused for longest goes."""
+    """All spaces of a process. On the loop only. `most_bytes` bounds what their vectors take."""
 
-    def __init__(self, new_index: Callable[[int], VectorIndex], *, most_vectors: int = 100_000) -> None:
-        self._new_index = new_index
-        self._most_vectors = most_vectors
+    def __init__(
+        self,
+        plan: Plan | None = None,
+        *,
+        most_bytes: int = 512 << 20,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._plan = plan or Plan()
+        self._most_bytes = most_bytes
+        self._wall = wall
         self._spaces: dict[bytes, Space] = {}  # least recently used first
+        self._indexed: dict[bytes, LiveIndex] = {}
+        self._due = Due()
         self._vectors = 0
+        self._bytes = 0
+        self._upkeep = Upkeep()
+        self._gone: dict[bytes, None] = {}  # spaces that had to make room, and were not asked for since
+        self._wanted: asyncio.Queue[bytes] = asyncio.Queue(_WANTED_AT_ONCE)
+        self._evicted = self._reloaded = 0
 
     def __repr__(self) -> str:
-        return f"Spaces({len(self._spaces)} spaces, {self._vectors} of {self._most_vectors} vectors)"
+        used, most = self._bytes >> 20, self._most_bytes >> 20
+        return f"Spaces({len(self._spaces)} spaces, {self._vectors} vectors, {used} of {most} MiB)"
 
     def __len__(self) -> int:
         """Vectors in all."""
         return self._vectors
 
+    def __iter__(self) -> Iterator[Space]:
+        return iter(list(self._spaces.values()))
+
     def find(self, space: bytes) -> Space | None:
         """The space if anything is in it: else there is nothing a text could be compared with."""
+        self._sweep()
+        if space in self._gone and not self._wanted.full():
+            del self._gone[space]
+            self._wanted.put_nowait(space)
         found = self._spaces.pop(space, None)
         if found is not None:
             self._spaces[space] = found
         return found
 
-    def add(self, space: bytes, entry_id: int, vector: Vector) -> None:
-        """An id that is known stays as it is: it names one text, and a text has one vector in a space."""
-        found = self.find(space)
-        if found is None:
-            found = self._spaces[space] = Space(self._new_index)
-        if entry_id not in found.ids:
-            found.add(entry_id, vector)
-            self._vectors += 1
-            self._make_room(found)
+    def add(self, space: bytes, entry_id: int, vector: Vector, *, expires_at_s: float) -> None:
+        """An id that is known keeps its vector: it names one text, and a text has one vector in a space. A vector of
+        another length than the others of its space is none of them."""
+        self._sweep()
+        if expires_at_s <= self._wall():
+            return
+        found = self._spaces.pop(space, None) or self._new(space, len(vector))
+        self._spaces[space] = found
+        if found.dimension != len(vector):
+            return
+        before, size = len(found.ids), found.bytes
+        found.add(entry_id, vector, expires_at_s=expires_at_s)
+        self._count(found, len(found.ids) - before, found.bytes - size)
+        self._due.note(space, entry_id, expires_at_s=expires_at_s)
+        self._make_room(found)
 
     def remove(self, space: bytes, entry_id: int) -> None:
         found = self._spaces.get(space)
         if found is not None and entry_id in found.ids:
+            size = found.bytes
             found.remove(entry_id)
-            self._vectors -= 1
+            self._count(found, -1, found.bytes - size)
             if not found.ids:
-                del self._spaces[space]
+                self._drop(space)
 
     def remove_from_namespace(self, tag: bytes, entry_id: int) -> None:
         """For those who know the entry but not its partition."""
@@ -104,15 +133,111 @@ class Spaces:
 
     def drop_namespace(self, tag: bytes) -> None:
         for name in [name for name in self._spaces if is_of_namespace(name, tag)]:
-            self._vectors -= len(self._spaces.pop(name).ids)
+            self._drop(name)
+        self._gone = {name: None for name in self._gone if not is_of_namespace(name, tag)}
+
+    def thaw(self, frozen: FrozenSpace) -> None:
+        """Put back what was frozen; entries that are due stay away. Searches find it once `settle` is through."""
+        if frozen.name in self._spaces:
+            for entry_id, vector, expires_at_s in zip(
+                frozen.ids.tolist(), frozen.vectors, frozen.expires_at_s.tolist(), strict=True
+            ):
+                self.add(frozen.name, entry_id, vector.astype("float32"), expires_at_s=expires_at_s)
+            return
+        found = self._spaces[frozen.name] = self._new(frozen.name, frozen.vectors.shape[1])
+        size = found.bytes
+        found.thaw(frozen)
+        self._count(found, len(found.ids), found.bytes - size)
+        for entry_id, expires_at_s in found.ids.items():
+            self._due.note(frozen.name, entry_id, expires_at_s=expires_at_s)
+        if not found.ids:
+            self._drop(frozen.name)
+        self._make_room(found)
+
+    async def settle(self, *, within_s: float = 60.0) -> bool:
+        """Wait until the indexes hold what was said so far; False if that takes longer."""
+        for index in self._indexed.values():
+            self._upkeep.note(index)
+        return await asyncio.to_thread(self._upkeep.settle, within_s=within_s)
+
+    async def reload(self, load: Callable[[bytes], Awaitable[Iterable[Kept]]]) -> None:
+        """Bring back the spaces that went and are asked for, one after another, until cancelled.
+
+        What `load` raises is raised: the space is asked for again by the next who looks for it.
+        """
+        while True:
+            name = await self._wanted.get()
+            try:
+                entries = await load(name)
+            except BaseException:
+                self._remember(name)
+                raise
+            for entry in entries:
+                self.add(name, entry.entry_id, entry.vector, expires_at_s=entry.expires_at_s)
+            self._reloaded += 1
+
+    def clusters(self, space: bytes) -> list[int]:
+        """Vectors in each cluster of a space. Not on the loop: a search may have to end first."""
+        found = self._spaces.get(space)
+        return [] if found is None else found.cluster_sizes()
+
+    def state(self) -> IndexState:
+        indexes = list(self._indexed.values())
+        tried = [(rank < index.probes) for index in indexes for rank in index.ranks]
+        return IndexState(
+            spaces=len(self._spaces),
+            vectors=self._vectors,
+            bytes=self._bytes,
+            indexes=len(indexes),
+            clustered=sum(index.clusters > 1 for index in indexes),
+            waiting=sum(index.waiting for index in indexes),
+            rebuilds=sum(index.rebuilds for index in indexes),
+            failures=self._upkeep.failures,
+            evicted=self._evicted,
+            reloaded=self._reloaded,
+            recall=sum(tried) / len(tried) if tried else None,
+        )
+
+    def close(self) -> None:
+        """Ends upkeep: waits for what it is at, some seconds at most."""
+        self._upkeep.close()
+
+    def _new(self, name: bytes, dimension: int) -> Space:
+        made = Space(name, dimension, plan=self._plan, upkeep=self._upkeep, wall=self._wall)
+        self._bytes += made.bytes
+        return made
+
+    def _count(self, changed: Space, vectors: int, size: int) -> None:
+        self._vectors += vectors
+        self._bytes += size
+        if changed.index is not None:
+            self._indexed[changed.name] = changed.index
+
+    def _drop(self, name: bytes) -> None:
+        dropped = self._spaces.pop(name)
+        self._indexed.pop(name, None)
+        self._vectors -= len(dropped.ids)
+        self._bytes -= dropped.bytes
 
     def _make_room(self, newest: Space) -> None:
-        while self._vectors > self._most_vectors:
+        while self._bytes > self._most_bytes:
             name, oldest = next(iter(self._spaces.items()))
-            # Written to all the time and never searched, its changes would pile up: then it goes as a whole.
-            if oldest is newest and oldest.unseen < 2 * self._most_vectors:
-                oldest.remove(next(iter(oldest.ids)))
-                self._vectors -= 1
+            if oldest is newest:
+                self.remove(name, next(iter(oldest.ids)))
             else:
-                del self._spaces[name]
-                self._vectors -= len(oldest.ids)
+                self._drop(name)
+                self._remember(name)
+                self._evicted += 1
+
+    def _remember(self, name: bytes) -> None:
+        self._gone[name] = None
+        if len(self._gone) > _REMEMBERED:
+            del self._gone[next(iter(self._gone))]
+
+    def _sweep(self) -> None:
+        """Let go of what is due, a bounded number at a time. Until then searches pass over it."""
+        now = self._wall()
+        for name, entry_id in self._due.take(now, most=_SWEPT_AT_ONCE):
+            found = self._spaces.get(name)
+            if found is not None and found.ids.get(entry_id, now + 1) <= now:
+                self.remove(name, entry_id)

@@ -87,7 +87,7 @@ class Follower:
         match changes.decode(fields[1]):
             case changes.Added(space, entry_id, vector, expires_at_s):
                 if is_of_fingerprint(space, self._tag) and expires_at_s > self._wall():
-                    self._spaces.add(space, entry_id, vector)
+                    self._spaces.add(space, entry_id, vector, expires_at_s=expires_at_s)
             case changes.Removed(tag, entry_id):
                 self._spaces.remove_from_namespace(tag, entry_id)
             case changes.Flushed(tag):

@@ -18,7 +18,6 @@ from cache import (
     Audits,
     Books,
     EmbedQueue,
-    FaissIndex,
     Follower,
     Judge,
     ModelError,
@@ -72,7 +71,8 @@ async def open_caching(
     policies = await _open_policies(settings, runtime, stores["durable"])
     embed, standing = await _open_embedder(settings, policies)
     stack.callback(embed.close)
-    spaces = Spaces(FaissIndex)
+    spaces = Spaces()
+    stack.callback(spaces.close)
     if isinstance(embed, EmbedQueue):
         await _follow_changes(runtime, spaces, embed, stack)
     entries = RedisEntries(stores["cache"], secret=runtime.secret)

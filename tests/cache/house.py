@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from cache import (
     Answer,
     EmbedQueue,
-    FaissIndex,
     Hit,
     Miss,
     NoEmbedder,
@@ -63,7 +62,7 @@ class House:
 
 def built(policy: Policy, embed: EmbedQueue | NoEmbedder, embedder: Moody) -> House:
     clock, evidence = Clock(), Unaudited(Rules(policy.name, policy.threshold))
-    entries, spaces = MemoryEntries(secret=SECRET, wall=clock), Spaces(FaissIndex)
+    entries, spaces = MemoryEntries(secret=SECRET, wall=clock), Spaces(wall=clock)
     cache = SemanticCache(
         entries, embed, spaces, evidence, secret=SECRET, ttl_s=60.0, max_entry_bytes=4000, wall=clock
     )

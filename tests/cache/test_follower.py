@@ -10,7 +10,6 @@ import pytest
 
 from cache import (
     EmbedQueue,
-    FaissIndex,
     Follower,
     Hit,
     Miss,
@@ -37,7 +36,7 @@ class Worker:
         self, store: StoreClient, tail: StoreClient, *, embedder: HashEmbedder, clock: Clock
     ) -> None:
         self.queue = EmbedQueue(embedder)
-        self.spaces = Spaces(FaissIndex)
+        self.spaces = Spaces(wall=clock)
         self.follower = Follower(
             tail, self.spaces, secret=SECRET, fingerprint=embedder.fingerprint, wall=clock
         )

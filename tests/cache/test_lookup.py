@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cache import EmbedQueue, FaissIndex, Hit, Miss, Rules, SemanticCache, Spaces, Unaudited
+from cache import EmbedQueue, Hit, Miss, Rules, SemanticCache, Spaces, Unaudited
 from cache.testing import HashEmbedder, MemoryEntries
 from tests.cache.parts import ANSWER, SECRET, asked, soon
 
@@ -12,7 +12,7 @@ TEXT = "how do i reset my password"
 async def test_an_entry_stored_since_the_exact_tier_was_asked_is_an_exact_hit_however_it_is_found() -> None:
     queue = EmbedQueue(HashEmbedder())
     cache = SemanticCache(
-        MemoryEntries(), queue, Spaces(FaissIndex), Unaudited(Rules()), secret=SECRET, ttl_s=60.0
+        MemoryEntries(), queue, Spaces(), Unaudited(Rules()), secret=SECRET, ttl_s=60.0
     )
     try:
         first = await cache.begin(asked(TEXT), deadline=soon()).result()

@@ -10,7 +10,6 @@ import pytest
 from cache import (
     Answer,
     EmbedQueue,
-    FaissIndex,
     Hit,
     Miss,
     OnnxEmbedder,
@@ -52,7 +51,7 @@ async def shop() -> AsyncIterator[Shop]:
             SemanticCache(
                 entries,
                 queue,
-                Spaces(FaissIndex),
+                Spaces(),
                 Unaudited(Rules()),
                 secret=SECRET,
                 ttl_s=60,

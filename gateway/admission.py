@@ -138,7 +138,7 @@ def _counts(timeline: Timeline, reply: Reply, used: Estimate, cost: float) -> Co
 
 
 def _most_tokens(values: dict[str, Json]) -> int | None:
-    for name in ("max_completion_tokens", "max_tokens"):
+    for name in ("max_completion_tokens", "max_tokens", "max_output_tokens"):
         most = values.get(name)
         if isinstance(most, int) and not isinstance(most, bool) and most >= 0:
             return most

@@ -9,6 +9,7 @@ import msgspec
 from backends import Member, Version
 from cache import Question
 
+from .answers import Usage
 from .body import Body, Json, canonical
 from .controls import Controls
 from .dialects import Dialect
@@ -44,6 +45,14 @@ class Call(msgspec.Struct, frozen=True):
     @property
     def version(self) -> Version:
         return self.route.version
+
+    def is_used_up(self, usage: Usage | None) -> bool:
+        """Has the answer all the tokens that it might have, so that it may have been cut without saying so?
+
+        llama.cpp calls such a response completed.
+        """
+        limit = self.body.values.get(self.dialect.output_limit) if self.dialect.output_limit else None
+        return usage is not None and isinstance(limit, int) and usage.output_tokens >= limit
 
     def upstream_body(self, member: Member) -> bytes:
         """The caller's own body but for the model's name there, our own controls, and usage on streams.

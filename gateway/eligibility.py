@@ -36,7 +36,10 @@ class Kind(Enum):
 # Generation parameters of OpenAI and vLLM are all ANSWER, listed or not; they are listed so that the table
 # can be read and tested. Each other kind carries its reason.
 FIELDS: dict[str, Kind] = {
-    "messages": Kind.ANSWER,
+    "messages": Kind.ANSWER,  # chat completions
+    "prompt": Kind.ANSWER,  # completions; in responses a template that the server keeps
+    "input": Kind.ANSWER,  # responses
+    "instructions": Kind.ANSWER,
     "model": Kind.ANSWER,  # as the version: public name and revision
     "temperature": Kind.ANSWER,
     "top_p": Kind.ANSWER,
@@ -47,12 +50,21 @@ FIELDS: dict[str, Kind] = {
     "stop": Kind.ANSWER,
     "max_tokens": Kind.ANSWER,
     "max_completion_tokens": Kind.ANSWER,
+    "max_output_tokens": Kind.ANSWER,
+    "max_tool_calls": Kind.ANSWER,
+    "suffix": Kind.ANSWER,
+    "echo": Kind.ANSWER,
+    "best_of": Kind.ANSWER,
     "presence_penalty": Kind.ANSWER,
     "frequency_penalty": Kind.ANSWER,
     "repetition_penalty": Kind.ANSWER,
     "logit_bias": Kind.ANSWER,
     "logprobs": Kind.ANSWER,
     "top_logprobs": Kind.ANSWER,
+    "prompt_logprobs": Kind.ANSWER,
+    "return_token_ids": Kind.ANSWER,
+    "enable_response_messages": Kind.ANSWER,
+    "include": Kind.ANSWER,
     "tools": Kind.ANSWER,
     "tool_choice": Kind.ANSWER,
     "parallel_tool_calls": Kind.ANSWER,
@@ -65,6 +77,9 @@ FIELDS: dict[str, Kind] = {
     "prediction": Kind.ANSWER,
     "reasoning_effort": Kind.ANSWER,
     "verbosity": Kind.ANSWER,
+    "reasoning": Kind.ANSWER,
+    "text": Kind.ANSWER,
+    "truncation": Kind.ANSWER,
     "web_search_options": Kind.ANSWER,
     "chat_template": Kind.ANSWER,
     "chat_template_kwargs": Kind.ANSWER,
@@ -89,6 +104,9 @@ FIELDS: dict[str, Kind] = {
 _SIDE_EFFECTS = tuple(name for name, kind in FIELDS.items() if kind is Kind.SIDE_EFFECT)
 # All but ANSWER, so that what is not listed is in; the model stands in the material in a form of its own.
 _NOT_IN_FIELDS = frozenset(name for name, kind in FIELDS.items() if kind is not Kind.ANSWER) | {"model"}
+
+
+_TOKENS_TOLD = ("logprobs", "prompt_logprobs", "echo", "return_token_ids", "enable_response_messages")
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -191,14 +209,22 @@ def _skip_semantic(values: dict[str, Json], fuzzy: Fuzzy, controls: Controls) ->
         return "mode-exact"
     if fuzzy.skip is not None:
         return fuzzy.skip
-    if values.get("n") not in (None, 1):
+    if values.get("n") not in (None, 1) or values.get("best_of") not in (None, 1):
         return "several-choices"
     temperature = values.get("temperature")
     if isinstance(temperature, int | float) and temperature > 1:
         return "temperature"
-    if values.get("logprobs"):
-        return "logprobs"  # they speak of the very tokens of the very prompt
+    if _is_about_tokens(values):
+        return "logprobs"
     return "payload" if _is_payload(fuzzy.text) else None
+
+
+def _is_about_tokens(values: dict[str, Json]) -> bool:
+    """Will the reply speak of the very tokens, of the very prompt even? For these a 0 is a wish, too."""
+    if any(values.get(name) is not None and values[name] is not False for name in _TOKENS_TOLD):
+        return True
+    included = values.get("include")
+    return isinstance(included, list) and "message.output_text.logprobs" in included
 
 
 def _is_payload(text: str) -> bool:

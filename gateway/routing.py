@@ -173,7 +173,7 @@ def _needs(values: Mapping[str, Json], able: _Abilities, body_bytes: int) -> Nee
     if not able.longest_context and not able.modalities:
         return _NO_NEEDS
     tokens = body_bytes // _BYTES_A_TOKEN + _most_output(values)
-    return _within(Needs(context_tokens=tokens, modalities=_modalities(values.get("messages"))), able)
+    return _within(Needs(context_tokens=tokens, modalities=_modalities(_turns(values))), able)
 
 
 def _within(needs: Needs, able: _Abilities) -> Needs:
@@ -185,11 +185,16 @@ def _within(needs: Needs, able: _Abilities) -> Needs:
 
 
 def _most_output(values: Mapping[str, Json]) -> int:
-    for name in ("max_completion_tokens", "max_tokens"):
+    for name in ("max_completion_tokens", "max_tokens", "max_output_tokens"):
         most = values.get(name)
         if isinstance(most, int) and not isinstance(most, bool) and most > 0:
             return most
     return 0
+
+
+def _turns(values: Mapping[str, Json]) -> Json:
+    """Of a chat, or of what a response is asked to."""
+    return values.get("messages", values.get("input"))
 
 
 def _modalities(messages: Json) -> frozenset[str]:
@@ -207,7 +212,7 @@ def _affinity(
     values: Mapping[str, Json], headers: Mapping[bytes, bytes], able: _Abilities, principal: Principal
 ) -> Affinity:
     session = headers.get(SESSION_HEADER)
-    messages = values.get("messages") if able.has_prefixes else None
+    messages = _turns(values) if able.has_prefixes else None
     # The first message, mostly the system's, is what requests of one application share.
     first = canonical(messages[0]) if isinstance(messages, list) and messages else None
     if session is None and first is None:

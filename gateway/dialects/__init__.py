@@ -6,9 +6,11 @@ from collections.abc import Mapping
 
 from ..body import Json
 from .chat import CHAT
+from .completions import COMPLETIONS
 from .dialect import Dialect
+from .responses import RESPONSES
 
-DIALECTS = (CHAT,)
+DIALECTS = (CHAT, COMPLETIONS, RESPONSES)
 
 
 def dialect_of(values: Mapping[str, Json]) -> Dialect:
@@ -16,4 +18,4 @@ def dialect_of(values: Mapping[str, Json]) -> Dialect:
     return next((dialect for dialect in DIALECTS if dialect.question in values), CHAT)
 
 
-__all__ = ["CHAT", "DIALECTS", "Dialect", "dialect_of"]
+__all__ = ["CHAT", "COMPLETIONS", "DIALECTS", "RESPONSES", "Dialect", "dialect_of"]

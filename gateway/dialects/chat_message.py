@@ -15,9 +15,8 @@ _REASONING = ("reasoning_content", "reasoning")
 
 def told_of(message: dict[str, Any], finish: str | None) -> Told:
     text, kind = message.get("content"), _kind_of(message)
-    is_text = isinstance(text, str)
     return Told(
-        text=text if is_text else "",
+        text=text if isinstance(text, str) else "",
         finish=finish,
         kind=kind,
         is_empty=not text and kind not in ("tool-calls", "refusal"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import msgspec
 
@@ -80,7 +80,10 @@ class Dialect:
     as_error: Callable[[ApiError], bytes] = lambda error: encode(error.body())
     has_usage_option: bool = True  # usage on streams is asked for by stream_options.include_usage
     ending: tuple[bytes, ...] = (DONE,)
-    echoed: tuple[str, ...] = field(default=())
+    echoed: tuple[str, ...] = ()
+    output_limit: str | None = (
+        None  # the body's bound on output tokens, where no reply tells that it was reached
+    )
 
     def echo(self, values: Mapping[str, Json]) -> Mapping[str, Json]:
         return {name: values[name] for name in self.echoed if values.get(name) is not None}

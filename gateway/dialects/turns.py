@@ -32,7 +32,9 @@ def _with_plain_text(turn: Turn) -> Turn:
 
 
 def _parts(turn: Turn) -> list[Turn]:
-    content = turn.get("content")
+    """Of its content, or of what a tool gave back."""
+    content = turn.get("content", turn.get("output"))
+    content = [content] if isinstance(content, dict) else content
     return [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
 
 

@@ -14,12 +14,14 @@ _BYTES = 6  # enough to tell two apart, under the deployment's secret
 def parts_of(material: bytes, *, secret: bytes) -> dict[str, bytes]:
     """`material` is a plan's. Names such as `revision`, `fields.temperature`, `messages.0`."""
     members: dict[str, Json] = msgspec.json.decode(material)
-    fields, messages = members.pop("fields", None), members.pop("messages", None)
+    fields = members.pop("fields", None)
+    turns = {name: members.pop(name, None) for name in ("messages", "input")}
     parts: dict[str, Json] = dict(members)
     if isinstance(fields, dict):
         parts |= {f"fields.{name}": value for name, value in fields.items()}
-    if isinstance(messages, list):
-        parts |= {f"messages.{at}": message for at, message in enumerate(messages)}
+    for name, items in turns.items():
+        if isinstance(items, list):
+            parts |= {f"{name}.{at}": item for at, item in enumerate(items)}
     return {name: _digest(value, secret) for name, value in sorted(parts.items())}
 
 

@@ -53,14 +53,6 @@ class _Work:
     result: asyncio.Future[Embedded]
 
 
-@dataclass(slots=True)
-class _Visit:
-    """Something else to be done on the thread, which is the indexes' too."""
-
-    job: Callable[[], object]
-    result: asyncio.Future[object]
-
-
 class NoEmbedder:
     """Stands where an embedder would, when no model is prepared: every text is matched exactly only."""
 
@@ -89,7 +81,7 @@ class EmbedQueue:
         self._now = now
         self._awake = threading.Condition()
         self._urgent: deque[_Work] = deque()
-        self._background: deque[_Work | _Visit] = deque()
+        self._background: deque[_Work] = deque()
         self._tokens_ahead = 0  # of urgent work queued or being done
         self._token_cost_s = _FIRST_GUESS_S
         self._is_closed = False
@@ -120,17 +112,6 @@ class EmbedQueue:
         except TimeoutError as error:
             raise EmbedderBusy("the embedder did not get to this text in time") from error
 
-    async def visit(self, job: Callable[[], T]) -> T:
-        """Do something on the thread, where no search can be under way, behind all else: for milliseconds only.
-
-        Raises what it raises, and `EmbedderBusy` if the queue is closed or full. Not dropped once it has begun.
-        """
-        visit = _Visit(job, asyncio.get_running_loop().create_future())
-        with self._awake:
-            self._take_in(visit)
-        result: T = await visit.result  # type: ignore[assignment] # of the job
-        return result
-
     def close(self) -> None:
         """Waits for the text being embedded, drops the rest."""
         with self._awake:
@@ -141,10 +122,14 @@ class EmbedQueue:
 
     def _admit(self, work: _Work, *, is_background: bool) -> None:
         with self._awake:
+            if self._is_closed:
+                raise EmbedderBusy("the embedder is closed")
             if is_background:
-                self._take_in(work)
+                if len(self._background) >= _BACKGROUND_BOUND:
+                    raise EmbedderBusy("too many texts wait to be embedded")
+                self._background.append(work)
+                self._awake.notify()
                 return
-            self._check_open()
             needed_s = (self._tokens_ahead + work.tokens) * self._token_cost_s
             # An empty queue takes any text: one slow moment must not close the door for good, since only
             # work that is done measures again.
@@ -153,17 +138,6 @@ class EmbedQueue:
             self._tokens_ahead += work.tokens
             self._urgent.append(work)
             self._awake.notify()
-
-    def _take_in(self, behind: _Work | _Visit) -> None:
-        self._check_open()
-        if len(self._background) >= _BACKGROUND_BOUND:
-            raise EmbedderBusy("too many texts wait to be embedded")
-        self._background.append(behind)
-        self._awake.notify()
-
-    def _check_open(self) -> None:
-        if self._is_closed:
-            raise EmbedderBusy("the embedder is closed")
 
     def _run(self) -> None:
         while True:
@@ -175,30 +149,14 @@ class EmbedQueue:
                         _settle(each.result, EmbedderBusy("the embedder is closed"))
                     return
                 is_urgent = bool(self._urgent)
-                works = self._next(self._urgent if is_urgent else self._background)
+                queue = self._urgent if is_urgent else self._background
+                works = [queue.popleft() for _ in range(min(self._at_once, len(queue)))]
             try:
-                if isinstance(works, _Visit):
-                    _settle(works.result, _tried(works.job))
-                else:
-                    self._do(works)
+                self._do(works)
             finally:
-                if is_urgent and not isinstance(works, _Visit):
+                if is_urgent:
                     with self._awake:
                         self._tokens_ahead -= sum(work.tokens for work in works)
-
-    def _next(self, queue: deque[_Work] | deque[_Work | _Visit]) -> list[_Work] | _Visit:
-        """As many texts as the embedder takes at once, or one visit."""
-        works: list[_Work] = []
-        while queue and len(works) < self._at_once:
-            first = queue[0]
-            if isinstance(first, _Visit):
-                if works:
-                    break
-                queue.popleft()
-                return first
-            queue.popleft()
-            works.append(first)
-        return works
 
     def _do(self, works: list[_Work]) -> None:
         started = self._now()

@@ -32,6 +32,7 @@ from .events import events_router
 from .idempotency import Once
 from .keys import keys_router
 from .limits import limits_router
+from .litellm import litellm_router
 from .open_pages import add_open_pages
 from .replies import add_error_replies
 from .services import services_router
@@ -83,6 +84,7 @@ def create_app(context: AdminContext) -> FastAPI:
     app.include_router(tenants_router(context, acts))
     app.include_router(services_router(context, acts))
     app.include_router(keys_router(context, acts))
+    app.include_router(litellm_router(context, acts))
     app.include_router(limits_router(context))
     app.include_router(usage_router(context))
     app.include_router(audit_router(context))

@@ -1,15 +1,20 @@
 """The semantic cache: answers by question, exact or similar, inside partitions that never meet."""
 
 from .acceptance import Policy, first_veto, read
+from .claims import Claims
 from .embed import EmbedQueue, NoEmbedder, OnnxEmbedder, Prepared, open_embedder, prepare
+from .entry_record import Header, Record
 from .entry_store import RedisEntries
 from .errors import CacheError, EmbedderBusy, ModelError, StoreUnavailable, UnfitText
 from .evidence import AgreementJudge, Audits, Books, Rules, Sampling, Share, Standing, Unaudited
+from .evidence.correction import JudgeRates, correction_of
+from .evidence.hindsight import Hindsight, WouldBe, look_back
 from .evidence.ledger import wilson
 from .evidence.replay import Course, Outcome, Stream, replay
 from .explain import Explanation, Neighbour
 from .index import FaissIndex, FrozenSpace, IndexState, Neighbours, Plan, Space, Spaces
 from .interfaces import Embedder, EntryStore, Exchange, Judge, Store, VectorIndex
+from .inventory import Inventory, Progress
 from .lookup import Lookup
 from .model import (
     Answer,
@@ -19,6 +24,7 @@ from .model import (
     Near,
     Partition,
     Question,
+    Quota,
     Served,
     Step,
     Stored,
@@ -26,15 +32,20 @@ from .model import (
     Tier,
     Verdict,
 )
-from .replica import Follower
+from .replica import Follower, Snapshots
+from .sealing import AesGcmSeal, Seal, Unsealed
+from .selection import Selector
 from .semantic import SemanticCache
+from .transfer import NotAnEntry, Transfer
 
 __all__ = [
+    "AesGcmSeal",
     "AgreementJudge",
     "Answer",
     "Audits",
     "Books",
     "CacheError",
+    "Claims",
     "Course",
     "EmbedQueue",
     "Embedder",
@@ -46,9 +57,13 @@ __all__ = [
     "FaissIndex",
     "Follower",
     "FrozenSpace",
+    "Header",
+    "Hindsight",
     "Hit",
     "IndexState",
+    "Inventory",
     "Judge",
+    "JudgeRates",
     "Lookup",
     "Miss",
     "ModelError",
@@ -56,19 +71,26 @@ __all__ = [
     "Neighbour",
     "Neighbours",
     "NoEmbedder",
+    "NotAnEntry",
     "OnnxEmbedder",
     "Outcome",
     "Partition",
     "Plan",
     "Policy",
     "Prepared",
+    "Progress",
     "Question",
+    "Quota",
+    "Record",
     "RedisEntries",
     "Rules",
     "Sampling",
+    "Seal",
+    "Selector",
     "SemanticCache",
     "Served",
     "Share",
+    "Snapshots",
     "Space",
     "Spaces",
     "Standing",
@@ -79,11 +101,16 @@ __all__ = [
     "Stream",
     "Ticket",
     "Tier",
+    "Transfer",
     "Unaudited",
     "UnfitText",
+    "Unsealed",
     "VectorIndex",
     "Verdict",
+    "WouldBe",
+    "correction_of",
     "first_veto",
+    "look_back",
     "open_embedder",
     "prepare",
     "read",

@@ -42,14 +42,16 @@ local function drop(tag, id)
 end
 """
 
-# KEYS 3 to 7: epoch, era, entry, vector, blocked. ARGV 5: epoch and 6: era at look-up, 7: record, 8: TTL in ms,
+# KEYS 3 to 8: epoch, era, entry, vector, blocked, claim. ARGV 5: epoch and 6: era at look-up, 7: record, 8: TTL in ms,
 # 9: change ("" for none), 10: the pair of question and answer, 11: namespace tag and 12: entry id, 8 bytes each,
-# 13: the owner's bytes and 14: entries at most, 15: TTL in ms of an era.
+# 13: the owner's bytes and 14: entries at most, 15: TTL in ms of an era, 16: the writer's claim ("" for none).
 # What is announced is kept as well: the stream forgets, an index must not.
 PUT = (
     _REMOVAL
     + """
 if redis.call('GET', KEYS[3]) ~= ARGV[5] or redis.call('GET', KEYS[4]) ~= ARGV[6] then return 'invalidated' end
+local holder = ARGV[16] ~= '' and redis.call('GET', KEYS[8])
+if holder and holder ~= ARGV[16] then return 'superseded' end
 if redis.call('SISMEMBER', KEYS[7], ARGV[10]) == 1 then return 'blocked' end
 local ttl, size = tonumber(ARGV[8]), #ARGV[7] + #ARGV[9]
 local most_bytes, most_entries = tonumber(ARGV[13]), tonumber(ARGV[14])

@@ -12,21 +12,21 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Generator, Sequence
-from typing import Any, cast
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import cast
 
 from . import changes, entry_record, entry_scripts
-from .acceptance import is_same
-from .entry_scan import answered, scan_vectors
-from .identity import SHARDS, Keys, answer_id, era_key, namespace_tag, shard_of
-from .interfaces import Argument, Found, Outcome, ShardedStore
+from .entry_record import Header, Record
+from .entry_scan import answered, headers_of, scan_headers, scan_vectors
+from .finding import EPOCH_BYTES, Finding
+from .identity import SHARDS, Keys, answer_id, era_key, key_of, namespace_tag, shard_of
+from .interfaces import Argument, Outcome, ShardedStore
 from .model import Entry, Partition, Question, Quota, Ticket
 from .sealing import Seal, Unsealed
 
 # Epoch and era must survive the longest generation between a look-up and its write; writes prolong it.
 _EPOCH_TTL_MS = 3_600_000
 _REMEMBERED_KEYS = 4096
-_EPOCH_BYTES = 8
 _REMOVAL_HEAD = changes.removal_head()
 _UNSEALED = Unsealed()
 
@@ -60,13 +60,13 @@ class RedisEntries:
 
     def find(
         self, question: Question, entry_id: int, *, deadline: float, canonical_id: int | None = None
-    ) -> _Finding:
+    ) -> Finding:
         keys = self._keys_of(question.partition.namespace)
         alike = () if canonical_id is None else (keys.canonical(canonical_id),)
         reply = self._store.execute(
             "MGET", keys.entry(entry_id), keys.epoch, keys.era, *alike, deadline=deadline
         )
-        return _Finding(self, question, entry_id, reply, deadline)
+        return Finding(self, question, entry_id, reply, deadline)
 
     async def fetch(
         self, partition: Partition, entry_ids: Sequence[int], *, deadline: float
@@ -83,7 +83,7 @@ class RedisEntries:
         ttl_ms = int((entry.expires_at_s - self._wall()) * 1000)
         if ticket.epoch is None or ttl_ms <= 0:
             return "invalidated"
-        epoch, era = ticket.epoch[:_EPOCH_BYTES], ticket.epoch[_EPOCH_BYTES:]
+        epoch, era = ticket.epoch[:EPOCH_BYTES], ticket.epoch[EPOCH_BYTES:]
         partition = ticket.question.partition
         keys = self._keys_of(partition.namespace)
         announced = b""
@@ -92,9 +92,7 @@ class RedisEntries:
                 changes.Added(ticket.space, entry.entry_id, ticket.vector, entry.expires_at_s, epoch),
                 self.seal,
             )
-        record = entry_record.encode(
-            entry, partition, epoch, is_similar=bool(announced), secret=self._secret, seal=self.seal
-        )
+        record = entry_record.encode(entry, partition, epoch, is_similar=bool(announced), seal=self.seal)
         quota = self._quota_of(partition.owner)
         writing = answered(
             self._store.script(
@@ -106,6 +104,7 @@ class RedisEntries:
                     keys.entry(entry.entry_id),
                     keys.vector(entry.entry_id),
                     keys.blocked,
+                    keys.claim(entry.entry_id),
                 ],
                 args=[
                     *self._removal_args(keys),
@@ -120,6 +119,7 @@ class RedisEntries:
                     quota.most_bytes,
                     quota.most_entries,
                     _EPOCH_TTL_MS,
+                    ticket.claim,
                 ],
                 deadline=deadline,
             )
@@ -162,7 +162,7 @@ class RedisEntries:
             self._store.execute(
                 "SET",
                 era_key(shard),
-                self._random_bytes(_EPOCH_BYTES),
+                self._random_bytes(EPOCH_BYTES),
                 "PX",
                 _EPOCH_TTL_MS,
                 deadline=deadline,
@@ -179,7 +179,7 @@ class RedisEntries:
             self._store.script(
                 entry_scripts.FLUSH,
                 keys=[keys.epoch, keys.changes],
-                args=[change, self._changes_kept, _EPOCH_TTL_MS, self._random_bytes(_EPOCH_BYTES)],
+                args=[change, self._changes_kept, _EPOCH_TTL_MS, self._random_bytes(EPOCH_BYTES)],
                 deadline=deadline,
             )
         )
@@ -190,6 +190,25 @@ class RedisEntries:
         What was there from the beginning to the end comes at least once. Each page has its own deadline.
         """
         return scan_vectors(self._store, shard, self.seal)
+
+    def walk(self, shard: int) -> AsyncIterator[list[Header]]:
+        """The headers of all that may be served from the shard now, in pages, as `scan_vectors`."""
+        return scan_headers(self._store, shard, secret=self._secret, wall=self._wall)
+
+    async def headers(self, shard: int, entry_ids: Sequence[int]) -> list[Header]:
+        """Of these entries, where they are in the shard and may be served now."""
+        names = [key_of(shard, f"e:{entry_id:016x}") for entry_id in entry_ids]
+        return await headers_of(self._store, shard, names, secret=self._secret, now_s=self._wall())
+
+    async def read(self, namespace: str, entry_id: int, *, deadline: float) -> Record | None:
+        """An entry by its number, whatever its partition."""
+        keys = self._keys_of(namespace)
+        mget = self._store.execute("MGET", keys.epoch, keys.entry(entry_id), deadline=deadline)
+        epoch, data = await answered(mget)
+        record = None if data is None else entry_record.read(data, seal=self.seal)
+        if record is None or (record.header.namespace, record.header.epoch) != (namespace, epoch):
+            return None
+        return record if record.entry.expires_at_s > self._wall() else None
 
     def valid(
         self, record: bytes | None, epoch: bytes | None, partition: Partition, entry_id: int
@@ -205,7 +224,7 @@ class RedisEntries:
     async def epoch(self, namespace: str, *, deadline: float) -> bytes:
         """The namespace's epoch and its shard's era, made now where there is none."""
         keys = self._keys_of(namespace)
-        fresh = [self._random_bytes(_EPOCH_BYTES) for _ in range(2)]
+        fresh = [self._random_bytes(EPOCH_BYTES) for _ in range(2)]
         begun = await answered(
             self._store.script(
                 entry_scripts.BEGIN,
@@ -229,46 +248,6 @@ class RedisEntries:
                 self._keys.clear()
             keys = self._keys[namespace] = Keys(self._secret, namespace)
         return keys
-
-
-class _Finding:
-    """A look-up whose command is on its way. Left unawaited it does no harm (a coroutine would warn)."""
-
-    __slots__ = ("_deadline", "_entries", "_entry_id", "_question", "_reply")
-
-    def __init__(
-        self,
-        entries: RedisEntries,
-        question: Question,
-        entry_id: int,
-        reply: asyncio.Future[Any],
-        deadline: float,
-    ) -> None:
-        self._entries = entries
-        self._question = question
-        self._entry_id = entry_id
-        self._reply = reply
-        self._deadline = deadline
-
-    def __await__(self) -> Generator[Any, None, Found]:
-        return self._found().__await__()
-
-    def cancel(self) -> None:
-        self._reply.cancel()
-
-    async def _found(self) -> Found:
-        record, epoch, era, *alike = await answered(self._reply)
-        partition = self._question.partition
-        if epoch is None or era is None:
-            # The first question of a namespace, or its epoch was evicted: one more round trip, then no more.
-            begun = await self._entries.epoch(partition.namespace, deadline=self._deadline)
-            if epoch is None:
-                return Found(None, begun)
-            epoch, era = begun[:_EPOCH_BYTES], begun[_EPOCH_BYTES:]
-        entry = self._entries.valid(record, epoch, partition, self._entry_id)
-        if entry is not None and not is_same(entry.question, self._question.text):
-            entry = None  # two texts with one 63-bit id
-        return Found(entry, epoch + era, int(alike[0], 16) if alike and alike[0] else None)
 
 
 def _pair(entry_id: int, answer_id: int) -> bytes:

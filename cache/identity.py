@@ -105,6 +105,7 @@ class Keys:
 
     __slots__ = (
         "_canonical",
+        "_claims",
         "_entries",
         "_vectors",
         "blocked",
@@ -123,6 +124,7 @@ class Keys:
         self._entries = key_of(self.shard, "e:")
         self._vectors = key_of(self.shard, "v:")
         self._canonical = key_of(self.shard, "c:")
+        self._claims = key_of(self.shard, "l:")
         self.tag = tag
         self.prefix = key_of(self.shard, "")
         self.epoch = epoch_key(self.shard, tag)
@@ -142,6 +144,10 @@ class Keys:
     def canonical(self, canonical_id: int) -> str:
         """Where the number of the last entry of that canonical form stands."""
         return f"{self._canonical}{canonical_id:016x}"
+
+    def claim(self, entry_id: int) -> str:
+        """Where it stands who is about to fill the entry."""
+        return f"{self._claims}{entry_id:016x}"
 
 
 def key_of(shard: int, name: str) -> str:

@@ -17,7 +17,7 @@ Argument = bytes | str | int | float
 class Store(Protocol):
     """The part of the composer's batching store client that the cache uses.
 
-    Both methods put the command into this loop tick's batch at once, when called, and return a future.
+    The first two methods put the command into this loop tick's batch at once, when called, and return a future.
     They raise through the future: `OSError` (its subclasses ConnectionError and TimeoutError) when the
     store is down or late, `redis.ResponseError` when it refuses the command.
     """
@@ -137,7 +137,7 @@ class Finding(Protocol):
     def cancel(self) -> object: ...
 
 
-Outcome = Literal["stored", "invalidated", "blocked", "quota"]
+Outcome = Literal["stored", "invalidated", "superseded", "blocked", "quota"]
 
 
 class EntryStore(Protocol):

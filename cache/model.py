@@ -80,14 +80,14 @@ class Question(Value, frozen=True):
 
 class Answer(Value, frozen=True):
     """Plain text for judging, opaque bytes for serving, and facts about its making (no content). `tags` name what it
-    has to do with (a key, a user, a version), so that it is found by that; only their keyed digests are kept."""
+    has to do with (a key, a user, a version) by keyed digests, so that it is found by that."""
 
     _unsaid = frozenset({"text", "payload"})
 
     text: str
     payload: bytes
     origin: Mapping[str, str] = msgspec.field(default_factory=dict)
-    tags: Mapping[str, str] = msgspec.field(default_factory=dict)
+    tags: Mapping[str, bytes] = msgspec.field(default_factory=dict)
 
 
 class Entry(Value, frozen=True):
@@ -140,7 +140,7 @@ class Ticket(Value, frozen=True):
     """What a miss read, so that a later store can be refused if anything was invalidated since.
 
     `near` is what the answer, once there, can be compared with. `canonical_id`: under which the entry is found by
-    questions of the same canonical form.
+    questions of the same canonical form. `claim` is the token of a claim on the entry (claims.py), empty without one.
     """
 
     _unsaid = frozenset({"vector", "space"})
@@ -152,6 +152,7 @@ class Ticket(Value, frozen=True):
     space: bytes | None = None
     near: Near | None = None
     canonical_id: int | None = None
+    claim: bytes = b""
 
 
 # How a stored question was found to be the same: character for character, typed otherwise, equal in its canonical form,
@@ -194,6 +195,14 @@ class Served(Value, frozen=True):
     answer_id: int | None = None
     similarity: float | None = None
     alias_id: int | None = None
+
+
+class Rejected(Value, frozen=True):
+    """What became of a report that an answer was wrong. Not `is_replicated`: the durable store has replicas, and none
+    of them knows of it yet; it is in force nonetheless."""
+
+    is_blocked: bool
+    is_replicated: bool = True
 
 
 class Miss(Value, frozen=True):

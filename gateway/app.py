@@ -23,6 +23,8 @@ from .data.me import Me
 from .data.models import Models
 from .data.wire import Delivery
 from .evidence.caching import open_caching
+from .evidence.keeping import SealMetrics
+from .evidence.numbers import EvidenceMetrics
 from .flight import Flights
 from .front import Front
 from .host.control import ControlRecord, KeyChanged, TenantChanged
@@ -138,7 +140,7 @@ async def open_gateway(settings: Settings, runtime: Runtime) -> AsyncIterator[Da
             policies=caching.policies,
             witness=caching.witness,
             flights=flights,
-            asking=Asking(pools=pools, cache=cache, telemetry=telemetry),
+            asking=Asking(pools=pools, cache=cache, claims=caching.claims, telemetry=telemetry),
             policy=policy,
         )
         front = Front(
@@ -170,6 +172,8 @@ async def open_gateway(settings: Settings, runtime: Runtime) -> AsyncIterator[Da
             serves=routing.serves,
         )
         PoolMetrics(pools, telemetry.metrics.registry)
+        SealMetrics(caching.keeping.seal, telemetry.metrics.registry)
+        EvidenceMetrics(caching.audits.books, telemetry.metrics.registry)
         yield plane
 
 

@@ -12,30 +12,51 @@ import structlog
 from msgspec.structs import replace
 
 from backends import Attempt, BackendError, Member, Pools, UpstreamRequest
-from cache import Answer, SemanticCache, Ticket
+from cache import Answer, Claims, SemanticCache, Ticket
 
 from . import notes
 from .answers import EXACT_ONLY, Reading
 from .call import Call
 from .errors import ApiError, from_backend, place_of
-from .relay import AnswerFlight, Outcome, relay_in
+from .relay import AnswerFlight, Head, Outcome, relay_in
 from .telemetry import spans
 from .telemetry.telemetry import Telemetry
 from .telemetry.timeline import Timeline
 
 _log = structlog.get_logger("gateway.asking")
 
+# Whoever wants an answer word by word must not wait long for another's to be whole: a call of its own begins sooner.
+_STREAM_PATIENCE_S = 1.0
+
 
 class Asking:
-    def __init__(self, *, pools: Pools, cache: SemanticCache, telemetry: Telemetry) -> None:
+    def __init__(self, *, pools: Pools, cache: SemanticCache, claims: Claims, telemetry: Telemetry) -> None:
         self._pools = pools
         self._cache = cache
+        self._claims = claims
         self._telemetry = telemetry
 
     async def produce(
         self, call: Call, ticket: Ticket | None, timeline: Timeline, flight: AnswerFlight
     ) -> None:
-        """Fill the flight from the least loaded backend; store the answer if there is a ticket. Raises ApiError."""
+        """Fill the flight from the least loaded backend, or with what another process is being told just now; store
+        the answer if there is a ticket. Raises ApiError."""
+        if ticket is None or not call.controls.reads:
+            await self._fill(call, ticket, timeline, flight)
+            return
+        started = time.monotonic()
+        claimed = await self._claims.claim(ticket, until=_patience(call, started))
+        if claimed.has_waited:
+            spans.note_wait(timeline, started, time.monotonic(), is_served=claimed.entry is not None)
+        if claimed.entry is not None:
+            _pass_on(claimed.entry.answer, flight)
+            return
+        async with self._claims.held(ticket, claimed.token):
+            await self._fill(call, replace(ticket, claim=claimed.token), timeline, flight)
+
+    async def _fill(
+        self, call: Call, ticket: Ticket | None, timeline: Timeline, flight: AnswerFlight
+    ) -> None:
         reading = await self._ask_backend(call, flight, timeline)
         if reading is None or ticket is None:
             return
@@ -97,14 +118,16 @@ class Asking:
 
     async def _keep(self, reading: Reading, call: Call, ticket: Ticket, timeline: Timeline) -> None:
         started = time.monotonic()
-        if reading.reason is not None:
-            spans.note_store(timeline, started, started, is_stored=False, reason=reading.reason)
+        reason = reading.reason or ("finish-length" if call.is_used_up(reading.usage) else None)
+        if reason is not None:
+            spans.note_store(timeline, started, started, is_stored=False, reason=reason)
             return
         if reading.kind in EXACT_ONLY:
             # What a tool is called with follows from the very words: such an answer is for the same text only.
             question = replace(ticket.question, skip_semantic=reading.kind)
             ticket = replace(ticket, question=question, vector=None, canonical_id=None)
-        answer = Answer(reading.text, reading.payload, notes.origin(timeline, reading))
+        tags = self._cache.tags(notes.tags(call, timeline))
+        answer = Answer(reading.text, reading.payload, notes.origin(timeline, reading), tags)
         stored = await self._cache.store(ticket, answer, ttl_s=call.controls.ttl_s)
         ended = time.monotonic()
         spans.note_store(timeline, started, ended, is_stored=stored.is_stored, reason=stored.reason)
@@ -114,3 +137,18 @@ class Asking:
         """The caller who started a shared call may be gone by now; what it led to still belongs into its trace."""
         if timeline.is_recorded:
             self._telemetry.emit_late(timeline)
+
+
+def _patience(call: Call, started: float) -> float:
+    """Until when to wait for what another process is asking."""
+    if call.wish.wants_stream:
+        return started + _STREAM_PATIENCE_S
+    return call.route.deadline_s
+
+
+def _pass_on(answer: Answer, flight: AnswerFlight) -> None:
+    """As if it had come from a server: the whole of it at once."""
+    made = answer.origin
+    link = (made.get("trace_id", ""), made.get("span_id", ""))
+    flight.begin(Head(made.get("backend", ""), link, is_elsewhere=True))
+    flight.finish(Outcome(Reading(answer.payload, answer.text, None, "text", None)))

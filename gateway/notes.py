@@ -10,6 +10,7 @@ from backends import Attempt
 from cache import Hit
 
 from .answers import Reading
+from .call import Call
 from .data.wire import Reply
 from .telemetry import spans
 from .telemetry.timeline import Link, Timeline
@@ -48,6 +49,14 @@ def outcome(timeline: Timeline, reply: Reply, word: str, reason: str | None) -> 
         reply.add("x-cache-reason", reason)
 
 
+def shared(timeline: Timeline, reply: Reply) -> None:
+    """The call turns out to be another's: what was noted as the reason gives way."""
+    reply.headers = [
+        (name, value) for name, value in reply.headers if name not in (b"x-cache", b"x-cache-reason")
+    ]
+    outcome(timeline, reply, "MISS", "shared")
+
+
 def hit(timeline: Timeline, reply: Reply, found: Hit) -> None:
     outcome(timeline, reply, "HIT-EXACT" if found.is_exact else "HIT-SEMANTIC", found.reason)
     timeline.similarity, timeline.entry_id = found.similarity, f"{found.entry.entry_id:016x}"
@@ -76,6 +85,20 @@ def origin(timeline: Timeline, reading: Reading) -> Mapping[str, str]:
         "took_ms": str(round(1000 * timeline.duration_s)),
     }
     return {**kept, **tokens(reading)}
+
+
+def tags(call: Call, timeline: Timeline) -> Mapping[str, str]:
+    """What an answer has to do with, so that all of a key's, a user's or a version's can be found and erased."""
+    kept = {
+        "tenant": timeline.tenant,
+        "service": timeline.service,
+        "key": timeline.key_id,
+        "version": f"{call.version.model}@{call.version.revision}",
+        "request": timeline.request_id,
+        "user": call.body.values.get("user"),
+        "safety_identifier": call.body.values.get("safety_identifier"),
+    }
+    return {name: value for name, value in kept.items() if isinstance(value, str) and value}
 
 
 def tokens(reading: Reading) -> Mapping[str, str]:

@@ -253,12 +253,14 @@ class Pipeline:
         produce = partial(self._asking.produce, call, ticket, timeline)
         async with self._flights.join(key, produce) as seat, departure(request, seat.abandon):
             head = await seat.head()
-            if not seat.is_leader:
+            if head.is_elsewhere:
+                notes.shared(timeline, reply)
+            if not seat.is_leader or head.is_elsewhere:
                 timeline.links.append(head.span)  # the call is another request's; this one only shares it
             elif timeline.cache_reason == "shared":
                 timeline.cache_reason = "promoted"  # whoever led the call failed, and this one made it anew
             reading = await relay_out(head, seat, reply, call)
-            if seat.is_leader:
+            if seat.is_leader and not head.is_elsewhere:
                 notes.answered(timeline, reading)
                 # The caller has everything; what is left is the write, which belongs into this trace.
                 await seat.settled()

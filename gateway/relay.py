@@ -32,13 +32,14 @@ ANSWER_LIMIT_BYTES = 32 << 20
 class Head:
     """The first that is known of a reply. A refusal (4xx) is an answer too, and the same for all who share it.
 
-    `span` names the client span of the call, for those who share it to link to.
+    `span` names the client span of the call, for those who share it to link to. `is_elsewhere`: another process called.
     """
 
     backend: str
     span: Link
     is_stream: bool = False
     refusal: ApiError | None = None
+    is_elsewhere: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from cache import (
     AgreementJudge,
     Audits,
     Books,
+    Claims,
     EmbedQueue,
     Follower,
     Judge,
@@ -28,14 +29,16 @@ from cache import (
     Spaces,
 )
 
-from ..host.control import CacheModeChanged, ControlRecord
+from ..host.control import CacheModeChanged, ControlRecord, JudgeMeasured
 from ..host.runtime import Runtime
 from ..settings.reading import Settings
 from ..store.client import StoreClient
 from ..usage.prices import prices_of
 from .decisions import Decisions
 from .embedding import opened_embedder
+from .judges import Judges, read_judges
 from .judging import Asker, ModelJudge, ServedAudits, Spending
+from .keeping import Keeping, keeping_of, open_entries
 from .modes import read_modes
 from .policy import CachePolicies
 from .tallies import Tallies
@@ -62,22 +65,29 @@ class Caching:
     witness: Witness
     decisions: Decisions
     tallies: Tallies
+    judges: Judges
+    claims: Claims
+    keeping: Keeping
     standing: tuple[str, ...]
 
 
 async def open_caching(
     settings: Settings, runtime: Runtime, stores: dict[str, StoreClient], pools: Pools, stack: AsyncExitStack
 ) -> Caching:
+    entries = open_entries(settings, stores["cache"], secret=runtime.secret)
     policies = await _open_policies(settings, runtime, stores["durable"])
     embed, standing = await _open_embedder(settings, policies)
     stack.callback(embed.close)
     spaces = Spaces()
     stack.callback(spaces.close)
     if isinstance(embed, EmbedQueue):
-        await _follow_changes(runtime, spaces, embed, stack)
-    entries = RedisEntries(stores["cache"], secret=runtime.secret)
+        await _follow_changes(runtime, spaces, embed, entries, stack)
     asker = Asker(pools, Spending(settings.cache.audits.calls_per_hour))
-    audits = await _open_audits(settings, runtime, stores["durable"], policies, entries, embed, asker, stack)
+    judges = await _open_judges(runtime, stores["durable"])
+    audits = await _open_audits(
+        settings, runtime, stores["durable"], policies, judges, entries, embed, asker, stack
+    )
+    judges.on_change = audits.books.revisit
     cache = SemanticCache(
         entries,
         embed,
@@ -97,7 +107,10 @@ async def open_caching(
     served = ServedAudits(asker, cache, audits, share=settings.cache.audits.served_share, rng=_dice())
     _in_background(served.run, stack)
     witness = Witness(served, decisions, tallies)
-    return Caching(cache, policies, audits, witness, decisions, tallies, standing)
+    lease_s = settings.cache.claim_ms / 1000
+    keeping = keeping_of(entries, embed, settings, secret=runtime.secret)
+    claims = Claims(stores["cache"], entries, secret=runtime.secret, lease_s=lease_s)
+    return Caching(cache, policies, audits, witness, decisions, tallies, judges, claims, keeping, standing)
 
 
 async def _open_audits(
@@ -105,6 +118,7 @@ async def _open_audits(
     runtime: Runtime,
     store: StoreClient,
     policies: CachePolicies,
+    judges: Judges,
     entries: RedisEntries,
     embed: EmbedQueue | NoEmbedder,
     asker: Asker,
@@ -112,7 +126,14 @@ async def _open_audits(
 ) -> Audits:
     wanted = settings.cache.audits
     judge: Judge = AgreementJudge(embed) if wanted.judge == "agreement" else ModelJudge(asker, wanted.judge)
-    books = Books(store, secret=runtime.secret, rules=policies.rules, settle_every_s=_SETTLE_EVERY_S)
+    books = Books(
+        store,
+        secret=runtime.secret,
+        rules=policies.rules,
+        measured=judges.of,
+        settle_every_s=_SETTLE_EVERY_S,
+        server_id=lambda: store.state.server_id,
+    )
     sampling = Sampling(wanted.shadow_share, wanted.per_minute)
     audits = Audits(books, entries, judge, sampling=sampling, rng=_dice())
     try:
@@ -143,6 +164,21 @@ async def _open_policies(settings: Settings, runtime: Runtime, store: StoreClien
     return policies
 
 
+async def _open_judges(runtime: Runtime, store: StoreClient) -> Judges:
+    judges = Judges()
+
+    def follow(change: ControlRecord) -> None:
+        if isinstance(change, JudgeMeasured):
+            judges.take(change.judge, change.rates)
+
+    runtime.on_control(follow)
+    try:
+        judges.take_all(await read_judges(store))
+    except (OSError, RedisError):
+        _log.warning("F is uncorrected: the durable store does not tell how judges were measured")
+    return judges
+
+
 async def _open_embedder(
     settings: Settings, policies: CachePolicies
 ) -> tuple[EmbedQueue | NoEmbedder, tuple[str, ...]]:
@@ -162,12 +198,14 @@ async def _open_embedder(
     return EmbedQueue(embedder), ()
 
 
-async def _follow_changes(runtime: Runtime, spaces: Spaces, embed: EmbedQueue, stack: AsyncExitStack) -> None:
+async def _follow_changes(
+    runtime: Runtime, spaces: Spaces, embed: EmbedQueue, entries: RedisEntries, stack: AsyncExitStack
+) -> None:
     """Rebuild the index from the store's change streams and keep it up with what other workers store."""
     reader = await stack.enter_async_context(
         StoreClient.open(runtime.cache_url, silence_s=_READER_SILENCE_S, name="cache changes")
     )
-    follower = Follower(reader, spaces, secret=runtime.secret, fingerprint=embed.fingerprint)
+    follower = Follower(reader, entries, spaces, secret=runtime.secret, fingerprint=embed.fingerprint)
     _in_background(follower.run, stack)
     try:
         async with asyncio.timeout(_CATCH_UP_S):

@@ -68,6 +68,13 @@ class AuditSettings(Section):
     calls_per_hour: Annotated[int, Field(ge=0, le=1_000_000)] = 600
 
 
+class QuotaSettings(Section):
+    """What one tenant's answers may take in `store.cache`; beyond it, what expires first goes first."""
+
+    mib: Annotated[int, Field(ge=1, le=1_000_000)] = 4096
+    entries: Annotated[int, Field(ge=1, le=1_000_000_000)] = 1_000_000
+
+
 class NamespaceSettings(Section):
     """What one namespace has otherwise than the rest of the cache; null: nothing."""
 
@@ -76,6 +83,7 @@ class NamespaceSettings(Section):
     threshold: _Cosine | None = None
     budget: _Budget | None = None
     strict: bool | None = None
+    borrow: bool | None = None
     ttl_s: _Seconds | None = None
     cues: CueSettings | None = None
 
@@ -86,14 +94,18 @@ class CacheSettings(Section):
     threshold: _Cosine = 0.95
     budget: _Budget = 0.02
     strict: bool = False
+    borrow: bool = False
     ttl_s: _Seconds = 86_400.0
     semantic_deadline_ms: Annotated[float, Field(gt=0)] = 250.0
     max_entry_kib: Annotated[int, Field(ge=1, le=65_536)] = 1024
     scope: Literal["tenant", "service", "user"] = "tenant"
+    claim_ms: Annotated[int, Field(ge=0, le=60_000)] = 2_000
     decisions_kept_s: Annotated[int, Field(ge=60, le=86_400)] = 3_600
     embedder: EmbedderSettings = EmbedderSettings()
     cues: CueSettings = CueSettings()
     audits: AuditSettings = AuditSettings()
+    quota: QuotaSettings = QuotaSettings()
+    quotas: dict[str, QuotaSettings] = Field(default={})
     namespaces: dict[NamespaceName, NamespaceSettings] = Field(default={})
 
     def of(self, namespace: str) -> CacheSettings:

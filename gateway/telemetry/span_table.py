@@ -163,6 +163,13 @@ SPANS: tuple[SpanFact, ...] = (
         ),
     ),
     SpanFact(
+        "cache.wait",
+        "INTERNAL",
+        "server",
+        "Waiting for an answer that another process is being given; served with it or not",
+        ("echogate.cache.hit",),
+    ),
+    SpanFact(
         "cache.store",
         "INTERNAL",
         "server",

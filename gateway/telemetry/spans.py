@@ -146,6 +146,10 @@ def note_attempt(
     )
 
 
+def note_wait(timeline: Timeline, started: float, ended: float, *, is_served: bool) -> None:
+    timeline.note("cache.wait", started, ended, {"echogate.cache.hit": is_served})
+
+
 def note_store(timeline: Timeline, started: float, ended: float, *, is_stored: bool, reason: str) -> None:
     facts: dict[str, AttributeValue] = {"echogate.cache.stored": is_stored, "echogate.cache.reason": reason}
     timeline.note("cache.store", started, ended, facts)

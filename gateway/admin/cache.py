@@ -80,12 +80,12 @@ def cache_router(context: AdminContext) -> APIRouter:
     ) -> dict[str, Any]:
         """How each namespace stands: its state, and F as judged by whom, with its interval; what its hits saved, the
         entries served most (ids, no texts), and the reasons why others were not."""
-        return _answer(await context.ask_cache(Report(tenant, days)))
+        return answer_of(await context.ask_cache(Report(tenant, days)))
 
     @router.post("/explain", responses=errors(404), dependencies=[reader])
     async def explain(asked: ExplainWish) -> dict[str, Any]:
         """Why a request is answered as it is. No model is asked, and no text is told."""
-        return _answer(await context.ask_cache(asked.wish()))
+        return answer_of(await context.ask_cache(asked.wish()))
 
     @router.get("/why-no-hits", responses=errors(), dependencies=[reader])
     async def why_no_hits(
@@ -93,7 +93,7 @@ def cache_router(context: AdminContext) -> APIRouter:
         key_id: Annotated[str | None, Query(max_length=64)] = None,
     ) -> dict[str, Any]:
         """What keeps requests from hitting: reasons, partitions seen once, parts that vary. Of a sample of requests."""
-        return _answer(await context.ask_cache(WhyNoHits(tenant, key_id)))
+        return answer_of(await context.ask_cache(WhyNoHits(tenant, key_id)))
 
     @router.put("/modes/{tenant}/{namespace}", responses=errors())
     async def set_mode(
@@ -125,7 +125,8 @@ def cache_router(context: AdminContext) -> APIRouter:
     return router
 
 
-def _answer(told: CacheTold | None) -> dict[str, Any]:
+def answer_of(told: CacheTold | None) -> dict[str, Any]:
+    """Raises ApiError where there is none."""
     if told is None:
         raise Unavailable("No worker of this host answered in time.", code="workers_unavailable")
     if told.told is None:

@@ -36,7 +36,25 @@ class Report(msgspec.Struct, frozen=True, tag=True):
     days: int = 7
 
 
-Wish = ExplainRequest | ExplainPast | WhyNoHits | Report
+class ShadowCurves(msgspec.Struct, frozen=True, tag=True):
+    """What would other thresholds have served, going by the audits of a tenant's namespaces?"""
+
+    tenant: str
+    namespace: str | None = None
+    model: str | None = None
+
+
+class AskJudge(msgspec.Struct, frozen=True, tag=True):
+    """What does this model say of these answers?"""
+
+    judge: str
+    question: str
+    fresh_answer: str
+    stored_question: str
+    stored_answer: str
+
+
+Wish = ExplainRequest | ExplainPast | WhyNoHits | Report | ShadowCurves | AskJudge
 
 
 class AskCache(msgspec.Struct, frozen=True, tag=True):

@@ -11,6 +11,8 @@ import msgspec
 import structlog
 from redis.exceptions import RedisError
 
+from cache import JudgeRates
+
 from ..controls import Mode
 
 _log = structlog.get_logger("gateway.host.control")
@@ -46,7 +48,14 @@ class CacheModeChanged(msgspec.Struct, frozen=True, tag="cache-mode-changed"):
     mode: Mode | None
 
 
-ControlRecord = KeyChanged | TenantChanged | PoolsChanged | CacheModeChanged
+class JudgeMeasured(msgspec.Struct, frozen=True, tag="judge-measured"):
+    """It is known how often a judge of the cache errs, or (None) not any more."""
+
+    judge: str
+    rates: JudgeRates | None
+
+
+ControlRecord = KeyChanged | TenantChanged | PoolsChanged | CacheModeChanged | JudgeMeasured
 
 _decoder: msgspec.json.Decoder[ControlRecord] = msgspec.json.Decoder(ControlRecord)
 

@@ -1,15 +1,13 @@
 """Computes what each policy would have served on labelled questions, and how wrong: pairs, or a stream in order.
 
-Pure but for the embedder that is given. E is wrong ones among all, F wrong ones among served; both with 90% Wilson
-intervals.
+Pure but for the embedder that is given.
 """
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +15,11 @@ import numpy as np
 
 from cache import Course, Embedder, Outcome, Rules, Stream, UnfitText, first_veto, read, replay, wilson
 
+from .curve import BUDGETS, Curve, Point
+from .labelled import records
+
 THRESHOLDS = tuple(round(0.80 + step / 100, 2) for step in range(20))
-BUDGETS = (0.01, 0.02, 0.05, 0.10)
 _NO_KIND = "all"
-
-
-class BadFile(Exception):
-    """A line is not what was expected; says which and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,53 +46,9 @@ class Counts:
     true_pairs: int  # that could have been served
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
-    """Of a stream under one policy. `by_kind` counts its wrong hits by the veto that would have stopped them."""
-
-    policy: str
-    threshold: float
-    budget: float | None
-    requests: int
-    hits: int
-    wrong: int
-    first_serve: int | None
-    judge_calls: int
-    f_low: float
-    f_high: float
-    by_kind: dict[str, int]
-
-    @property
-    def hit_rate(self) -> float:
-        return self.hits / self.requests
-
-    @property
-    def f(self) -> float:
-        return self.wrong / self.hits if self.hits else 0.0
-
-    @property
-    def e(self) -> float:
-        return self.wrong / self.requests
-
-
-@dataclass(frozen=True, slots=True)
-class Curve:
-    points: Sequence[Point]
-    recommended: dict[float, float | None]  # by budget: the least threshold of `guarded` that holds it
-
-    def record(self) -> dict[str, Any]:
-        points = [
-            asdict(point) | {"F": point.f, "E": point.e, "hit_rate": point.hit_rate} for point in self.points
-        ]
-        return {
-            "points": points,
-            "recommended": {f"{budget:g}": at for budget, at in self.recommended.items()},
-        }
-
-
 def count_pairs(path: Path, embedder: Embedder) -> list[Counts]:
     """Of `{"a": …, "b": …, "same": …, "kind": …}` lines; the kind may be missing. Raises `BadFile`."""
-    pairs = [_pair(record, embedder) for record in _records(path, ("a", "b", "same"))]
+    pairs = [_pair(record, embedder) for _, record in records(path, ("a", "b", "same"))]
     kinds = sorted({pair.kind for pair in pairs} - {_NO_KIND})
     return [
         _counts(policy, threshold, kind, [pair for pair in pairs if kind in (_NO_KIND, pair.kind)])
@@ -108,11 +60,11 @@ def count_pairs(path: Path, embedder: Embedder) -> list[Counts]:
 
 def trace_curve(path: Path, embedder: Embedder, *, tell: Callable[[str], None]) -> Curve:
     """Of `{"text": …, "cls": …}` lines as they came; equal classes have equal answers. Raises `BadFile`."""
-    records = _records(path, ("text", "cls"))
-    texts = [str(record["text"]) for record in records]
+    asked = [record for _, record in records(path, ("text", "cls"))]
+    texts = [str(record["text"]) for record in asked]
     tell(f"embedding {len(texts)} questions")
     vectors = np.stack([_vector(embedder, text) for text in texts])
-    stream = Stream(texts, [record["cls"] for record in records], vectors)
+    stream = Stream(texts, [record["cls"] for record in asked], vectors)
     courses = [Rules(policy, threshold=at) for policy in ("fixed", "guarded") for at in THRESHOLDS]
     courses += [Rules("learned", budget=budget) for budget in BUDGETS]
     points = []
@@ -122,15 +74,7 @@ def trace_curve(path: Path, embedder: Embedder, *, tell: Callable[[str], None]) 
         audited = float(rules.policy == "learned")
         outcome = replay(stream, Course(rules, audited_hits=0.02 * audited, audited_misses=audited))
         points.append(_point(rules, outcome, stream))
-    return Curve(points, {budget: _recommended(points, budget) for budget in BUDGETS})
-
-
-def _recommended(points: Sequence[Point], budget: float) -> float | None:
-    """The least threshold at which even the upper end of the interval holds the budget."""
-    holding = [
-        point for point in points if point.policy == "guarded" and point.hits and point.f_high <= budget
-    ]
-    return min((point.threshold for point in holding), default=None)
+    return Curve(points)
 
 
 def _point(rules: Rules, outcome: Outcome, stream: Stream) -> Point:
@@ -175,24 +119,3 @@ def _vector(embedder: Embedder, text: str) -> np.ndarray[Any, np.dtype[np.float3
         return embedder.embed(text)
     except UnfitText:
         return np.zeros(embedder.dimension, dtype=np.float32)
-
-
-def _records(path: Path, needed: Sequence[str]) -> list[dict[str, Any]]:
-    records = []
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadFile(f"{path} cannot be read: {error}") from error
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line)
-        except ValueError as error:
-            raise BadFile(f"{path}, line {number}: no JSON ({error})") from error
-        if not isinstance(record, dict) or any(name not in record for name in needed):
-            raise BadFile(f"{path}, line {number}: an object with {', '.join(needed)} was expected")
-        records.append(record)
-    if not records:
-        raise BadFile(f"{path} has no lines")
-    return records

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
 
-from .calibrate import Counts, Curve, Point
+from .calibrate import Counts
+from .curve import Curve, Point
 
 _SHOWN = 0.05  # between thresholds; the JSON has them all
 
@@ -33,10 +36,21 @@ def curve_text(curve: Curve) -> Iterator[str]:
             "not enough evidence for any threshold" if threshold is None else f"threshold {threshold:.2f}"
         )
         yield f"budget {100 * budget:g}%: policy guarded, {advice}"
-    yield ""
-    yield "wrong hits of the rule `fixed 0.82` by the veto that stops them:"
-    plain = next(point for point in curve.points if point.policy == "fixed" and point.threshold == 0.82)
-    yield from (f"  {kind:12}{count:6}" for kind, count in plain.by_kind.items())
+    plain = [point for point in curve.points if point.policy == "fixed" and point.threshold == 0.82]
+    if plain and plain[0].by_kind:
+        yield ""
+        yield "wrong hits of the rule `fixed 0.82` by the veto that stops them:"
+        yield from (f"  {kind:12}{count:6}" for kind, count in plain[0].by_kind.items())
+
+
+def shadow_heading(found: dict[str, Any]) -> str:
+    """Above the curve of a namespace that was looked back on."""
+    since = datetime.fromtimestamp(found["since"], UTC).strftime("%Y-%m-%d %H:%M")
+    corrected = "corrected for its errors" if found["is_corrected"] else "uncorrected"
+    return (
+        f"{found['tenant']}/{found['namespace']}/{found['model']}: {found['audits']} audits since {since} UTC, "
+        f"judged by {', '.join(found['judged_by'])}, {corrected}"
+    )
 
 
 def _line(point: Point) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from .calibrate import Curve, Point
+from .curve import Curve, Point
 
 _WIDTH, _HEIGHT = 720, 460
 _LEFT, _RIGHT, _TOP, _BOTTOM = 70, 20, 30, 50

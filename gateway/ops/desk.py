@@ -10,8 +10,19 @@ from backends import Pools
 
 from ..errors import ApiError
 from ..evidence.caching import Caching
-from ..evidence.desk import AskCache, CacheTold, ExplainPast, ExplainRequest, Report, WhyNoHits
+from ..evidence.desk import (
+    AskCache,
+    AskJudge,
+    CacheTold,
+    ExplainPast,
+    ExplainRequest,
+    Report,
+    ShadowCurves,
+    WhyNoHits,
+)
+from .calibrate_shadow import shadow_curves
 from .explain import explain_past, explain_request
+from .judging import JudgeDesk
 from .report import report
 from .why import why_no_hits
 
@@ -23,6 +34,7 @@ class OpsDesk:
         self._caching = caching
         self._pools = pools
         self._secret = secret
+        self._judges = JudgeDesk(pools)
 
     async def answer(self, ask: AskCache) -> CacheTold:
         try:
@@ -53,3 +65,7 @@ class OpsDesk:
                 return why_no_hits(found)
             case Report() as wish:
                 return await report(wish, self._caching)
+            case ShadowCurves() as wish:
+                return await shadow_curves(wish, self._caching)
+            case AskJudge() as wish:
+                return await self._judges.ask(wish)

@@ -108,7 +108,9 @@ def explain_past(decision: Decision) -> dict[str, Any]:
 
 
 def standing_told(standing: Standing) -> dict[str, Any]:
-    share = standing.wrong_share
+    found = standing.wrong_share
+    share = found.wrong / found.audits if found.audits else None
+    shown = standing.corrected or (share, found.low, found.high)
     return {
         "state": standing.state,
         "reason": standing.reason,
@@ -117,14 +119,21 @@ def standing_told(standing: Standing) -> dict[str, Any]:
         "least_score": standing.least_score,
         "weights": None if standing.weights is None else list(standing.weights.mean),
         "audits_learned_from": 0 if standing.weights is None else standing.weights.audits,
+        "evidence": standing.evidence,
+        "drift": {
+            "divergence": standing.divergence,
+            "unknown": standing.unknown,
+            "alarms": standing.drift_alarms,
+        },
         "f": {
-            "wrong": share.wrong,
-            "audits": share.audits,
-            "share": share.wrong / share.audits if share.audits else None,
-            "low": share.low,
-            "high": share.high,
+            "wrong": found.wrong,
+            "audits": found.audits,
+            "share": shown[0],
+            "low": shown[1],
+            "high": shown[2],
+            "found": share,
             "judged_by": list(standing.judges),
-            "is_corrected": False,
+            "is_corrected": standing.corrected is not None,
         },
         "audits": standing.audits,
         "reported_wrong": standing.reported_wrong,

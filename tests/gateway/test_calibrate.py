@@ -11,9 +11,10 @@ from typer.testing import CliRunner
 
 from cache.testing import HashEmbedder
 from gateway.commands.main import app
-from gateway.ops.calibrate import BadFile, Counts, count_pairs, trace_curve
+from gateway.ops.calibrate import Counts, count_pairs, trace_curve
 from gateway.ops.calibrate_text import curve_text, pairs_text
 from gateway.ops.curve_png import curve_png
+from gateway.ops.labelled import BadFile
 
 PAIRS = [
     {"a": "How do I close my account", "b": "how do i close my account", "same": True, "kind": "case"},
@@ -76,4 +77,4 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
 def test_the_command_wants_one_file(arguments: list[str]) -> None:
     done = CliRunner().invoke(app, ["calibrate", *arguments])
     assert done.exit_code == 1
-    assert "either --pairs or --stream" in done.output
+    assert "give one of --pairs, --stream, --shadow and --judge" in done.output

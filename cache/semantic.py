@@ -7,7 +7,7 @@ facts with their times; nothing is logged or counted here.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 
@@ -19,7 +19,7 @@ from .explain import Explanation, explain
 from .index import Spaces
 from .interfaces import EntryStore
 from .lookup import Lookup, Parts
-from .model import Answer, Entry, Partition, Question, Served, Step, Stored, Ticket, owner_of
+from .model import Answer, Entry, Partition, Question, Rejected, Served, Step, Stored, Ticket, owner_of
 
 # A write happens after the answer was served: it may take longer than a request may wait.
 _WRITE_DEADLINE_S = 1.0
@@ -70,6 +70,10 @@ class SemanticCache:
         if question.skip_semantic is not None:
             return None
         return identity.canonical_id(self._secret, question.partition, question.text)
+
+    def tags(self, plain: Mapping[str, str]) -> dict[str, bytes]:
+        """What an answer has to do with, as it is kept beside it."""
+        return {name: identity.tag(self._secret, name, value) for name, value in plain.items()}
 
     def answer_id(self, answer: Answer) -> int:
         return identity.answer_id(self._secret, answer.text)
@@ -175,9 +179,9 @@ class SemanticCache:
         self._parts.spaces.remove_from_namespace(tag, entry_id)
         return removed > 0
 
-    async def reject(self, served: Served, *, key: str) -> bool:
+    async def reject(self, served: Served, *, key: str) -> Rejected:
         """That answer was wrong, says whoever has this key: the question does not get it again, here at once and on
-        other workers within a tick, for good. False if it is gone already and there is nothing to block.
+        other workers within a tick, for good; unless it is gone already and there is nothing to block.
 
         Raises `StoreUnavailable`, and OSError where the evidence cannot be written.
         """
@@ -188,26 +192,26 @@ class SemanticCache:
             near_id, root_id = served.entry_id, None
             if served.alias_id is not None:
                 near_id, root_id = served.alias_id, served.entry_id
-            await evidence.report(
+            is_replicated = await evidence.report(
                 namespace,
                 pair=(question_id, near_id),
                 key=reporter,
                 similarity=served.similarity,
                 root_id=root_id,
             )
-            return True
+            return Rejected(True, is_replicated)
         deadline = self._parts.now() + _CONTROL_DEADLINE_S
         answer_id = served.answer_id
         if answer_id is None:
             (entry,) = await self._parts.entries.fetch(served.partition, [question_id], deadline=deadline)
             if entry is None:
-                return False
+                return Rejected(False)
             answer_id = self.answer_id(entry.answer)
-        await evidence.report(namespace, pair=(question_id, answer_id), key=reporter)
+        is_replicated = await evidence.report(namespace, pair=(question_id, answer_id), key=reporter)
         await self._parts.entries.block(namespace, question_id, answer_id, deadline=deadline)
         tag = identity.namespace_tag(self._secret, namespace)
         self._parts.spaces.remove_from_namespace(tag, question_id)
-        return True
+        return Rejected(True, is_replicated)
 
     async def _with_vector(self, ticket: Ticket) -> tuple[Ticket, tuple[Step, ...]]:
         """Without one where there can be none: the entry then serves exact matches only."""

@@ -204,19 +204,20 @@ class Audits:
         key: bytes,
         similarity: float | None = None,
         root_id: int | None = None,
-    ) -> None:
-        """A caller says that this pair was wrong: it is blocked for good, here at once, and counted.
+    ) -> bool:
+        """A caller says that this pair was wrong: it is blocked for good, here at once, and counted. False: the store
+        has replicas, and none of them knows of it yet.
 
         `key` stands for the caller's key. With a similarity, the entry of the pair is to be served above it only.
         `root_id`: whose answer it was, where the entry of the pair was an alias; blocked as well. Raises OSError if
         the store does not take it.
         """
-        await self.books.block(*pair)
-        if root_id is not None:
-            await self.books.block(pair[0], root_id)
+        others = [pair[1]] if root_id is None else [pair[1], root_id]
+        is_replicated = await self.books.blocked.add(*((pair[0], other) for other in others))
         self.books.note(namespace, Reported(key, self._wall()))
         if similarity is not None:
             self.books.note(namespace, Raised(pair[1], similarity, self._wall()))
+        return is_replicated
 
 
 class Unaudited:
@@ -245,11 +246,12 @@ class Unaudited:
         key: bytes,
         similarity: float | None = None,
         root_id: int | None = None,
-    ) -> None:
+    ) -> bool:
         """Blocked while this process lives; nothing is kept."""
         for other in (pair[1], root_id):
             if other is not None:
                 self._ruling.blocked.add(pair[0], other)
+        return True
 
 
 Evidence = Audits | Unaudited

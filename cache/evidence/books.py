@@ -12,33 +12,31 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from redis.exceptions import ResponseError
 
-from ..acceptance.words import WordStatistics
-from ..identity import namespace_tag
+from ..acceptance import Reading, WordStatistics
 from ..interfaces import Argument, Store
-from . import blocked as pairs
 from . import events, ledger
-from .blocked import Blocked
-from .events import Event, Row, Traffic, Words
+from .blocking import BlockedPairs
+from .correction import Measured
+from .events import Event, Row
+from .learning import Weights
 from .ledger import Standing
+from .page import Keys, Page, lent_to
 from .ruling import Ruling
 from .standing import Rules, assess
 
-_BLOCKED = "eg:{evidence}:blocked"
 _NAMES = "eg:{evidence}:namespaces"
 _FIELD = "e"
-_PAIRS_KEPT = 100_000
 _EVENTS_KEPT = 20_000  # batches: what may wait to be added up
 _PENDING = 2_000  # events that wait for the store
 _AT_ONCE = 10_000
 _NAMESPACES = 4_096
 _FOLLOWED_AT_ONCE = 512
 _COMMAND_S = 2.0
-_BEGINNING = b"0-0"
 
 # Whoever was slower than another one's judgement must not write over it.
 # KEYS: version, ledger, published, events. ARGV: version that was read, new version, ledger, published, position.
@@ -53,40 +51,8 @@ return 1
 """
 
 
-class _Keys:
-    def __init__(self, secret: bytes, namespace: str) -> None:
-        self.prefix = f"eg:{{ev:{namespace_tag(secret, namespace).hex()}}}:"
-        self.version, self.ledger, self.published, self.events, self.lease = (
-            self.prefix + name for name in ("version", "ledger", "standing", "events", "lease")
-        )
-
-
-class _Page:
-    """One namespace: its ruling, and what was found out and not sent yet."""
-
-    def __init__(self, namespace: str, ruling: Ruling, *, secret: bytes) -> None:
-        self.namespace = namespace
-        self.ruling = ruling
-        self.keys = _Keys(secret, namespace)
-        self.pending: list[Event] = []
-        self.traffic: list[Row] = []
-        self.words = WordStatistics(secret)
-        self.version = b"0"
-        self.is_named = False
-        self.has_unsettled = False  # events were sent that may not be added up yet
-
-    def take(self, secret: bytes) -> list[Event]:
-        taken = self.pending
-        if self.traffic:
-            taken.append(Traffic(tuple(self.traffic)))
-        if self.words.texts:
-            taken.append(Words(self.words.texts, dict(self.words.counts)))
-        self.pending, self.traffic, self.words = [], [], WordStatistics(secret)
-        return taken
-
-
 class Books:
-    """`rules` says what was decided for a namespace. The owner runs `run` and cancels it.
+    """`rules` says what was decided for a namespace, `measured` how judges err. The owner runs `run` and cancels it.
 
     `settle_every_s`: how often, at most, a namespace is judged anew. `tick_s`: how late another worker's finding may
     come here.
@@ -98,26 +64,29 @@ class Books:
         *,
         secret: bytes,
         rules: Callable[[str], Rules],
+        measured: Measured = lambda _: None,
         tick_s: float = 0.25,
         settle_every_s: float = 2.0,
+        server_id: Callable[[], str | None] = lambda: None,
         now: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        self.blocked = Blocked()
+        self.blocked = BlockedPairs(store, server_id=server_id, now=now)
         self.dropped = 0  # events that did not fit while the store was away
+        self.drift_alarms = 0  # raised by what this worker added up
         self._store = store
         self._secret = secret
         self._rules = rules
+        self._measured = measured
         self._tick_s = tick_s
         self._settle_every_ms = max(1, int(settle_every_s * 1000))
         self._now = now
         self._wall = wall
-        self._pages: dict[str, _Page] = {}
-        self._read_to = _BEGINNING
+        self._pages: dict[str, Page] = {}
         self._followed = 0
 
     def __repr__(self) -> str:
-        return f"Books({len(self._pages)} namespaces, {self.blocked!r}, {self.dropped} dropped)"
+        return f"Books({len(self._pages)} namespaces, {self.blocked.known!r}, {self.dropped} dropped)"
 
     def of(self, namespace: str) -> Ruling:
         return self._page(namespace).ruling
@@ -134,29 +103,35 @@ class Books:
         if len(page.traffic) < _PENDING:
             page.traffic.append(row)
 
-    def note_words(self, namespace: str, words: Iterable[str]) -> None:
-        self._page(namespace).words.add(words)
+    def note_text(self, namespace: str, reading: Reading) -> None:
+        self._page(namespace).note_text(reading)
 
-    async def block(self, question_id: int, other: int) -> None:
-        """For good, here at once and on every worker within a tick. Raises OSError if the store does not take it."""
-        await self._send(
-            "XADD", _BLOCKED, "MAXLEN", "~", _PAIRS_KEPT, "*", _FIELD, pairs.encode(question_id, other)
-        )
-        self.blocked.add(question_id, other)
+    def known(self) -> list[Standing]:
+        """How those namespaces stand that this worker has met."""
+        return [page.ruling.standing for page in self._pages.values()]
 
     async def standings(self) -> dict[str, Standing]:
         """Of all namespaces that any worker has met, as last published. Raises OSError."""
         names = sorted(name.decode() for name in await self._send("SMEMBERS", _NAMES))
         kept = await asyncio.gather(
-            *(self._send("GET", _Keys(self._secret, name).published) for name in names)
+            *(self._send("GET", Keys(self._secret, name).published) for name in names)
         )
         found = {name: ledger.published(data) for name, data in zip(names, kept, strict=True)}
         return {name: published.standing for name, published in found.items() if published is not None}
 
+    async def ledger_of(self, namespace: str) -> ledger.Ledger:
+        """All that was added up of a namespace. Raises OSError."""
+        kept = await self._send("GET", Keys(self._secret, namespace).ledger)
+        return await asyncio.to_thread(ledger.decode, kept)
+
+    def revisit(self) -> None:
+        """What findings are judged by has changed: judge all namespaces anew, whether or not there is news of them."""
+        for page in self._pages.values():
+            page.has_unsettled = page.is_due = True
+
     async def catch_up(self) -> None:
         """Read what is blocked and how namespaces stand; to be awaited before serving. Raises OSError."""
-        while await self._read_blocked():
-            pass
+        await self.blocked.follow()
         for name in await self._send("SMEMBERS", _NAMES):
             self._page(name.decode())
         for _ in range(0, len(self._pages), _FOLLOWED_AT_ONCE):
@@ -182,7 +157,7 @@ class Books:
                 continue  # away, or not ready: the client says so; what is pending waits
 
     async def _hear(self) -> None:
-        await self._read_blocked()
+        await self.blocked.follow()
         await self._follow()
 
     async def _tell(self) -> None:
@@ -191,17 +166,17 @@ class Books:
         for page in [page for page in self._pages.values() if page.has_unsettled]:
             await self._settle(page)
 
-    def _page(self, namespace: str) -> _Page:
+    def _page(self, namespace: str) -> Page:
         page = self._pages.get(namespace)
         if page is None:
             if len(self._pages) >= _NAMESPACES:
                 del self._pages[next(iter(self._pages))]
-            ruling = Ruling(self._rules(namespace), self.blocked, secret=self._secret)
-            page = self._pages[namespace] = _Page(namespace, ruling, secret=self._secret)
+            ruling = Ruling(self._rules(namespace), self.blocked.known, secret=self._secret)
+            page = self._pages[namespace] = Page(namespace, ruling, secret=self._secret)
         return page
 
-    async def _flush(self, page: _Page) -> None:
-        found = page.take(self._secret)
+    async def _flush(self, page: Page) -> None:
+        found = page.take(self._secret, at_s=self._wall())
         if not found:
             return
         try:
@@ -218,7 +193,7 @@ class Books:
             raise
         page.has_unsettled = True
 
-    async def _settle(self, page: _Page) -> None:
+    async def _settle(self, page: Page) -> None:
         """Add up and judge, unless another worker does or just did."""
         keys = page.keys
         lease = await self._send("SET", keys.lease, secrets.token_bytes(8), "NX", "PX", self._settle_every_ms)
@@ -228,24 +203,32 @@ class Books:
         known = await asyncio.to_thread(ledger.decode, kept)
         items = await self._send("XRANGE", keys.events, b"(" + known.position, "+", "COUNT", _AT_ONCE)
         page.has_unsettled = len(items) == _AT_ONCE
-        if not items:
+        if not items and not page.is_due:
             return
+        page.is_due = False
         batches = [fields[1] for _, fields in items]
-        known.position = items[-1][0]
-        settled, published = await asyncio.to_thread(self._judged, known, batches, page.ruling.rules)
+        known.position = items[-1][0] if items else known.position
+        alarms = known.drift.alarms
+        settled, published = await asyncio.to_thread(
+            self._judged, known, batches, rules=page.ruling.rules, lent=lent_to(page, self._pages.values())
+        )
         before = version or b"0"
         after = int(before) + 1
-        await self._script(
+        is_first = await self._script(
             _SETTLE,
             keys=[keys.version, keys.ledger, keys.published, keys.events],
             args=[before, after, settled, published, known.position],
         )
+        if is_first:
+            self.drift_alarms += known.drift.alarms - alarms
 
-    def _judged(self, known: ledger.Ledger, batches: list[bytes], rules: Rules) -> tuple[bytes, bytes]:
+    def _judged(
+        self, known: ledger.Ledger, batches: list[bytes], *, rules: Rules, lent: Weights | None
+    ) -> tuple[bytes, bytes]:
         for batch in batches:
             known.add(events.decode(batch))
         before = known.standing.state
-        known.standing = assess(known, rules, at_s=self._wall())
+        known.standing = assess(known, rules, at_s=self._wall(), lent=lent, measured=self._measured)
         if known.standing.state == "tripped" != before:
             known.traffic.clear()  # hits of a time that is over
         return ledger.encode(known), ledger.publish(known)
@@ -262,22 +245,12 @@ class Books:
                 self._take(page, await self._send("GET", page.keys.published))
                 page.version = version
 
-    def _take(self, page: _Page, data: bytes | None) -> None:
+    def _take(self, page: Page, data: bytes | None) -> None:
         found = ledger.published(data)
         if found is not None:
             ruling = page.ruling
             ruling.standing, ruling.raised, ruling.aliases = found.standing, found.raised, found.aliases
             ruling.words = WordStatistics(self._secret, texts=found.texts, counts=found.words)
-
-    async def _read_blocked(self) -> bool:
-        """Whether there was anything."""
-        items = await self._send("XRANGE", _BLOCKED, b"(" + self._read_to, "+", "COUNT", _AT_ONCE)
-        for item_id, fields in items:
-            pair = pairs.decode(fields[1])
-            if pair is not None:
-                self.blocked.add(*pair)
-            self._read_to = item_id
-        return bool(items)
 
     def _send(self, *command: Argument) -> asyncio.Future[Any]:
         return self._store.execute(*command, deadline=self._now() + _COMMAND_S)

@@ -1,13 +1,17 @@
-"""Notices that a namespace's questions have changed: other lengths, or words that the embedder does not know.
+"""Notices that a namespace's questions have changed: other lengths, or signs that the embedder does not know.
 
-Lengths in tokens follow a Gamma distribution well enough to compare two windows by the divergence of two fits. An
-alarm is no proof of wrong answers: it says that older audits were of other questions, and should not count.
+Lengths in tokens follow a Gamma distribution well enough to compare two windows by the divergence of two fits. Tokens
+are what `read` finds in a text, its different words and its signs, so that they are the same for every embedder; the
+signs (emoji, letters of scripts that it was not made for) count as unknown. An alarm is no proof of wrong answers: it
+says that older audits were of other questions, and should not count.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from ..acceptance import Reading
 
 ALARM = 0.12  # Kullback-Leibler divergence, in nats, of the present window from the reference
 MOST_UNKNOWN = 0.02  # by so much the share of unknown tokens may grow
@@ -24,10 +28,6 @@ class Lengths:
     logs: float = 0.0
     unknown: float = 0.0
 
-    def with_text(self, tokens: int, *, unknown: int = 0) -> Lengths:
-        """`tokens` at least 1."""
-        return self + Lengths(1, tokens, math.log(tokens), unknown)
-
     def __add__(self, other: Lengths) -> Lengths:
         return Lengths(
             self.texts + other.texts,
@@ -41,29 +41,41 @@ class Lengths:
         return self.unknown / self.tokens if self.tokens else 0.0
 
 
+def length(reading: Reading) -> Lengths:
+    """Of one text."""
+    unknown = len(reading.symbols)
+    tokens = max(1, len(reading.words) + unknown)
+    return Lengths(1, tokens, math.log(tokens), unknown)
+
+
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """`reference` is compared with; `present` fills up. `divergence` and `unknown` (by how much the share of unknown
-    tokens grew) are those of the last full window."""
+    """`reference` is compared with; `present` fills up, since `began_s`. `divergence` and `unknown` (by how much the
+    share of unknown tokens grew) are those of the last full window. What was found out before `changed_s`, when the
+    last window that raised an alarm began, was of other questions."""
 
     reference: Lengths = Lengths()
     present: Lengths = Lengths()
+    began_s: float = 0.0
     divergence: float = 0.0
     unknown: float = 0.0
     alarms: int = 0
+    changed_s: float = 0.0
 
-    def with_text(self, tokens: int, *, unknown: int = 0) -> Drift:
-        """`alarms` is one more where this text filled a window that differs too much; it is then the new reference."""
-        present = self.present.with_text(tokens, unknown=unknown)
+    def with_texts(self, more: Lengths, *, at_s: float) -> Drift:
+        """`alarms` is one more where these filled a window that differs too much; it is then the new reference."""
+        present = self.present + more
+        began_s = self.began_s if self.present.texts else at_s
         if present.texts < WINDOW:
-            return Drift(self.reference, present, self.divergence, self.unknown, self.alarms)
+            return replace(self, present=present, began_s=began_s)
         if not self.reference.texts:
-            return Drift(reference=present)
+            return replace(self, reference=present, present=Lengths())
         apart = divergence(present, self.reference)
         grown = present.unknown_share - self.reference.unknown_share
+        judged = replace(self, present=Lengths(), divergence=apart, unknown=grown)
         if apart > ALARM or grown > MOST_UNKNOWN:
-            return Drift(present, Lengths(), apart, grown, self.alarms + 1)
-        return Drift(self.reference, Lengths(), apart, grown, self.alarms)
+            return replace(judged, reference=present, alarms=self.alarms + 1, changed_s=began_s)
+        return judged
 
 
 def divergence(present: Lengths, reference: Lengths) -> float:

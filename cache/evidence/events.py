@@ -9,6 +9,8 @@ from typing import Literal
 
 import msgspec
 
+from .drift import Lengths
+
 Row = tuple[float, ...]
 _FORMAT = 1
 
@@ -60,10 +62,12 @@ class Traffic(msgspec.Struct, frozen=True, array_like=True, tag="t"):
 
 
 class Words(msgspec.Struct, frozen=True, array_like=True, tag="d"):
-    """In how many of `texts` new questions each word stood."""
+    """In how many of `texts` questions each word stood, and how long they were."""
 
     texts: int
     counts: dict[bytes, int]
+    lengths: Lengths = Lengths()
+    at_s: float = 0.0
 
 
 Event = Audit | Raised | Aliased | Reported | Traffic | Words

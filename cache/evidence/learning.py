@@ -20,6 +20,8 @@ _SMALL_STEP = 1e-6
 # A cache that fills, and gathers aliases, is right more often at the same score: what was audited when it was empty
 # says little about it.
 MOST_AUDITS = 700
+_LENT = 0.25
+_ENOUGH_OF_ONES_OWN = 350
 _FARTHEST = 30.0  # beyond it a logistic is 0 or 1 for all that follows
 
 
@@ -27,8 +29,7 @@ _FARTHEST = 30.0  # beyond it a logistic is 0 or 1 for all that follows
 class Weights:
     """A Gaussian over the weights of the score: its mean and its precision matrix, row by row.
 
-    `audits` is what it was learned from; `is_borrowed` says that the prior came from the tenant's other
-    namespaces.
+    `audits` is what it was learned from; `is_borrowed` says that the prior came from another namespace.
     """
 
     mean: tuple[float, ...]
@@ -43,11 +44,18 @@ def prior(width: int) -> Weights:
     return Weights(mean, _rows(np.diag(diagonal)))
 
 
-def borrowed(from_tenant: Weights, *, discount: float) -> Weights:
-    """A prior from what the tenant's other namespaces taught, counting only `discount` (0 to 1) of it."""
-    own = prior(len(from_tenant.mean))
-    precision = np.array(own.precision) * (1 - discount) + np.array(from_tenant.precision) * discount
-    return Weights(from_tenant.mean, _rows(precision), is_borrowed=True)
+def borrowed(lent: Weights, *, own_audits: int) -> Weights:
+    """A prior from what another namespace taught. It counts as a quarter of the audits that it was learned from, but
+    never for more than there are of one's own, and for less and less as these come: for nothing once there are 350."""
+    own = prior(len(lent.mean))
+    counts = min(_LENT * lent.audits, own_audits, _ENOUGH_OF_ONES_OWN - own_audits)
+    if counts <= 0:
+        return own
+    share = counts / lent.audits
+    of_own, of_lent = np.array(own.precision) * (1 - share), np.array(lent.precision) * share
+    precision = of_own + of_lent
+    mean = np.linalg.solve(precision, of_own @ np.array(own.mean) + of_lent @ np.array(lent.mean))
+    return Weights(tuple(mean.tolist()), _rows(precision), is_borrowed=True)
 
 
 def learn(

@@ -12,6 +12,7 @@ from typing import Literal
 import msgspec
 
 from ..model import Value
+from .drift import Drift
 from .events import Aliased, Audit, Event, Raised, Reported, Row, Traffic, Words
 from .learning import Weights
 
@@ -36,11 +37,16 @@ class Share(Value, frozen=True):
     high: float = 1.0
 
 
+Interval = tuple[float, float, float]  # a share, and the ends of its interval
+
+
 class Standing(Value, frozen=True):
     """How a namespace stands: what every worker serves by, until the next version.
 
-    `audits` and `reported_wrong` are all that ever were.
+    `audits` and `reported_wrong` are all that ever were. `wrong_share` is what the judges found, `corrected` what that
+    means after their own errors, where these are measured.
     `least_score` is None where no learned score may be served. `trusted_from_s`: older audits do not count any more.
+    `divergence`, `unknown`, `drift_alarms`: how far, and how often, its questions have become others (see drift.py).
     """
 
     version: int = 0
@@ -50,10 +56,21 @@ class Standing(Value, frozen=True):
     least_score: float | None = None
     wrong_share: Share = Share()
     judges: tuple[str, ...] = ()
+    corrected: Interval | None = None
     audits: int = 0
     reported_wrong: int = 0
     since_s: float = 0.0
     trusted_from_s: float = 0.0
+    divergence: float = 0.0
+    unknown: float = 0.0
+    drift_alarms: int = 0
+
+    @property
+    def evidence(self) -> Literal["own", "borrowed", "none"]:
+        """Whose audits the weights were learned from."""
+        if self.weights is None:
+            return "none"
+        return "borrowed" if self.weights.is_borrowed else "own"
 
 
 UNAUDITED = Standing(state="on", reason="few-audits")  # where nothing need be learned first
@@ -70,6 +87,7 @@ class Ledger(msgspec.Struct):
     raised: dict[int, tuple[float, float]] = {}
     aliases: dict[int, int] = {}
     reporters: dict[bytes, float] = {}
+    drift: Drift = Drift()
     audited: int = 0
     reported_wrong: int = 0
     standing: Standing = Standing()
@@ -82,10 +100,8 @@ class Ledger(msgspec.Struct):
                     self.audits.append(event)
                 case Traffic(rows):
                     self.traffic.extend(rows)
-                case Words(texts, counts):
-                    self.texts += texts
-                    for word, count in counts.items():
-                        self.words[word] = self.words.get(word, 0) + count
+                case Words():
+                    self._read(event)
                 case Raised(entry_id, similarity, at_s):
                     # Put last, so that the entry that offended longest ago is the first to be forgotten.
                     before, _ = self.raised.pop(entry_id, (similarity, at_s))
@@ -96,6 +112,14 @@ class Ledger(msgspec.Struct):
                     self.reported_wrong += 1
                     self.reporters[key] = at_s
         self._make_room()
+
+    def _read(self, words: Words) -> None:
+        self.texts += words.texts
+        for word, count in words.counts.items():
+            self.words[word] = self.words.get(word, 0) + count
+        before, self.drift = self.drift, self.drift.with_texts(words.lengths, at_s=words.at_s)
+        if self.drift.alarms > before.alarms:
+            self.traffic.clear()  # hits of other questions
 
     def _alias(self, entry_id: int, root_id: int) -> None:
         """One deep: what others belong to belongs to nobody."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ..acceptance import WIDTH, Features, Reading, WordStatistics, around, features, first_veto, read
 from ..index import FaissIndex
 from .events import Audit, Traffic
-from .learning import prior, score
+from .learning import Weights, prior, score
 from .ledger import Ledger, Standing, State
 from .standing import Rules, assess
 
@@ -44,23 +44,26 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """How a stream is served: by which rules, and how large a share of hits and near misses is audited. Nothing is
-    audited under the policy `fixed`."""
+    """How a stream is served: by which rules, how large a share of hits and near misses is audited, and what another
+    namespace lent. Nothing is audited under the policy `fixed`."""
 
     rules: Rules
     audited_hits: float = 0.02
     audited_misses: float = 1.0
+    lent: Weights | None = None
 
 
 @dataclass(slots=True)
 class Outcome:
-    """`mistakes` are pairs of places in the stream: the question, and the stored one whose answer it got."""
+    """`mistakes` are pairs of places in the stream: the question, and the stored one whose answer it got. `weights`
+    are those learned last."""
 
     requests: int = 0
     judge_calls: int = 0
     mistakes: list[tuple[int, int]] = field(default_factory=list)
     served: list[int] = field(default_factory=list)  # places in the stream
     states: list[tuple[int, State]] = field(default_factory=list)  # after so many requests
+    weights: Weights | None = None
 
     @property
     def hits(self) -> int:
@@ -199,8 +202,10 @@ class _Run:
         self._roots[at] = root
 
     def _settle(self) -> None:
-        standing = assess(self._ledger, self._course.rules, at_s=float(self.outcome.requests))
+        course = self._course
+        standing = assess(self._ledger, course.rules, at_s=float(self.outcome.requests), lent=course.lent)
         self._ledger.standing = standing
         self.outcome.states.append((self.outcome.requests, standing.state))
         if standing.weights is not None:
+            self.outcome.weights = standing.weights
             self._weights = standing.weights.mean

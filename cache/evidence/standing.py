@@ -17,8 +17,9 @@ from msgspec.structs import replace
 
 from ..model import Value
 from .bound import lowest_score
+from .correction import Bar, Measured, correction_of, of_all
 from .events import Audit, Row
-from .learning import Weights, learn, prior, score
+from .learning import Weights, borrowed, learn, prior, score
 from .ledger import Ledger, Standing, State, wilson
 
 _AUDITED_SHARE = 0.9  # being under the budget by luck must not count as being under it
@@ -34,38 +35,55 @@ _WINDOWS_AFTER_TRIP = 3
 class Rules(Value, frozen=True):
     """What was decided for a namespace. `budget`: the most wrong hits among all hits, at 90% confidence.
 
-    `is_strict`: a learned score that has no evidence yet serves nothing, not what `guarded` would.
+    `is_strict`: a learned score that has no evidence yet serves nothing, not what `guarded` would. `borrow_from`: how
+    the names of those namespaces begin whose evidence may stand in while there is little of its own; empty: none.
     """
 
     policy: str = "guarded"
     threshold: float = 0.95
     budget: float = 0.02
     is_strict: bool = False
+    borrow_from: str = ""
 
 
-def assess(ledger: Ledger, rules: Rules, *, at_s: float) -> Standing:
-    """The next version of the standing."""
-    before = ledger.standing
-    trusted = [audit for audit in ledger.audits if audit.at_s >= before.trusted_from_s]
+def assess(
+    ledger: Ledger,
+    rules: Rules,
+    *,
+    at_s: float,
+    lent: Weights | None = None,
+    measured: Measured = lambda _: None,
+) -> Standing:
+    """The next version of the standing. What is `lent` by another namespace only gives the weights of the score a
+    beginning: what audits found is never another's. `measured`: how judges err, where that is known."""
+    before = _since_drift(ledger)
+    since = [audit for audit in ledger.audits if audit.at_s >= before.trusted_from_s]
+    trusted = [audit for audit in since if correction_of(measured(audit.judge)).is_usable]
+    correction = of_all((audit.judge for audit in trusted), measured)
+    bar = correction.bar(rules.budget)
     if before.state == "tripped":
         # What was wrong then says little of now: the newest decide whether it is over, and what is learned from after.
-        trusted = trusted[-_WINDOWS_AFTER_TRIP * enough(rules.budget) :]
+        trusted = trusted[-_WINDOWS_AFTER_TRIP * bar.audits :]
     hits = [audit for audit in trusted if audit.would_serve]
-    recent = hits[-2 * enough(rules.budget) :]
+    recent = hits[-2 * bar.audits :]
+    found = wilson(sum(not audit.is_right for audit in recent), len(recent))
     standing = replace(
         before,
         version=before.version + 1,
-        wrong_share=wilson(sum(not audit.is_right for audit in recent), len(recent)),
+        wrong_share=found,
+        corrected=correction.interval(found),
         judges=tuple(sorted({audit.judge for audit in recent})),
         audits=ledger.audited,
         reported_wrong=ledger.reported_wrong,
     )
     if rules.policy == "learned":
-        standing = _learned(standing, ledger, trusted, rules)
+        standing = _learned(standing, ledger, trusted, bar, lent)
         if before.state == "tripped":
             # What would be served is what the score of now would serve: the one that tripped may serve nothing more.
-            recent = [audit for audit in trusted if _is_above(audit, standing)][-2 * enough(rules.budget) :]
-    state, reason = _next(standing, before, hits, recent, rules, _reporters(ledger, at_s))
+            recent = [audit for audit in trusted if _is_above(audit, standing)][-2 * bar.audits :]
+    state, reason = _next(standing, before, hits, recent, rules, bar, _reporters(ledger, at_s))
+    if since and not trusted and reason in ("few-audits", "not-enough-evidence"):
+        reason = "judge-not-usable"
     if state == before.state:
         return replace(standing, reason=reason)
     # What led to a trip is not held against the time after it, nor counted for it.
@@ -76,9 +94,16 @@ def assess(ledger: Ledger, rules: Rules, *, at_s: float) -> Standing:
     return replace(standing, state=state, reason=reason, since_s=at_s, trusted_from_s=trusted_from_s)
 
 
-def enough(budget: float) -> int:
-    """So many audits without an error show, at 90% confidence, that the budget holds."""
-    return math.ceil(math.log(0.1) / math.log(1 - budget))
+def _since_drift(ledger: Ledger) -> Standing:
+    """The standing so far, without what was found out when the questions were others."""
+    standing, drift = ledger.standing, ledger.drift
+    return replace(
+        standing,
+        trusted_from_s=max(standing.trusted_from_s, drift.changed_s),
+        divergence=drift.divergence,
+        unknown=drift.unknown,
+        drift_alarms=drift.alarms,
+    )
 
 
 def _next(
@@ -87,30 +112,35 @@ def _next(
     hits: Sequence[Audit],
     recent: Sequence[Audit],
     rules: Rules,
+    bar: Bar,
     reporters: int,
 ) -> tuple[State, str]:
     if reporters >= _REPORTERS_TO_TRIP:
         return "tripped", "reported-wrong"
     if before.state == "tripped":
-        if len(recent) < enough(rules.budget):
+        if len(recent) < bar.audits:
             return "tripped", "not-enough-evidence"
-        if sum(not audit.is_right for audit in recent) > _AUDITED_SHARE * rules.budget * len(recent):
+        if sum(not audit.is_right for audit in recent) > _AUDITED_SHARE * bar.share * len(recent):
             return "tripped", "over-budget"
-    elif any(_is_surprising(run, rules.budget) for run in (recent, hits[-_SHORT_RUN:])):
+    elif any(_is_surprising(run, bar.share) for run in (recent, hits[-_SHORT_RUN:])):
         return "tripped", "over-budget"
     if rules.policy == "learned" and standing.least_score is None:
         return "learning", "not-enough-evidence"
-    return "on", "within-budget" if len(recent) >= enough(rules.budget) else "few-audits"
+    return "on", "within-budget" if len(recent) >= bar.audits else "few-audits"
 
 
-def _learned(standing: Standing, ledger: Ledger, trusted: Sequence[Audit], rules: Rules) -> Standing:
+def _learned(
+    standing: Standing, ledger: Ledger, trusted: Sequence[Audit], bar: Bar, lent: Weights | None
+) -> Standing:
     if len(trusted) < _LEAST_TO_LEARN:
         return standing if standing.state == "tripped" else replace(standing, least_score=None)
     rows = np.array([audit.row for audit in trusted])
     is_right = np.array([audit.is_right for audit in trusted])
-    weights: Weights = learn(rows, is_right, prior(rows.shape[1]))
+    is_lent = lent is not None and len(lent.mean) == rows.shape[1]
+    start = borrowed(lent, own_audits=len(rows)) if lent is not None and is_lent else prior(rows.shape[1])
+    weights: Weights = learn(rows, is_right, start)
     traffic = np.array([*ledger.traffic, *_misses(trusted)] or [audit.row for audit in trusted])
-    bound = lowest_score(weights, traffic=traffic, audited=rows, is_right=is_right, budget=rules.budget)
+    bound = lowest_score(weights, traffic=traffic, audited=rows, is_right=is_right, budget=bar.share)
     return replace(standing, weights=weights, least_score=None if bound is None else bound.score)
 
 

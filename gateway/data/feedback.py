@@ -65,13 +65,19 @@ class FeedbackDesk:
         feedback = _read(await request.body(_BODY_BYTES))
         try:
             decision = await self._find(feedback.request_id, principal)
-            is_blocked = await self._cache.reject(_served(decision), key=principal.key_id)
+            rejected = await self._cache.reject(_served(decision), key=principal.key_id)
         except (OSError, RedisError, StoreUnavailable) as error:
             raise Unavailable(
                 "The store does not answer; nothing is known to have changed.", code="store_unavailable"
             ) from error
-        body = {"object": "cache.feedback", "request_id": decision.request_id, "blocked": is_blocked}
-        await reply.whole(200, msgspec.json.encode(body))
+        body = {
+            "object": "cache.feedback",
+            "request_id": decision.request_id,
+            "blocked": rejected.is_blocked,
+            "replicated": rejected.is_replicated,
+        }
+        # In force, and lost if the store fails over this moment: that is not yet what was asked for.
+        await reply.whole(200 if rejected.is_replicated else 202, msgspec.json.encode(body))
 
     def _admit(self, key_id: str) -> None:
         recent = self._recent.setdefault(key_id, deque())

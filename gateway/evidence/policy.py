@@ -53,8 +53,10 @@ class CachePolicies:
 
     def rules(self, label: str) -> Rules:
         """Of what the cache calls a namespace: `tenant/namespace/model`."""
-        settings = self._settings.of(split_label(label)[1])
-        return Rules(settings.policy, settings.threshold, settings.budget, settings.strict)
+        tenant, namespace, _ = split_label(label)
+        settings = self._settings.of(namespace)
+        lenders = f"{tenant}/" if settings.borrow else ""
+        return Rules(settings.policy, settings.threshold, settings.budget, settings.strict, lenders)
 
     def switch(self, tenant: str, namespace: str, mode: Mode | None) -> None:
         """None: as configured."""

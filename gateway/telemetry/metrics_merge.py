@@ -1,8 +1,8 @@
 """Decides how the numbers of several processes become one page: snapshots in, exposition text out.
 
-Counters and histograms are summed; gauges too, but for those that say "everywhere", where the least counts.
-The totals of a process that ended stay, so that no counter ever goes down. Prometheus' own multiprocess mode
-would lose the exemplars.
+Counters and histograms are summed; gauges too, but for those that say "everywhere", where the least counts, and those
+of what all workers know, where the most does. The totals of a process that ended stay, so that no counter ever goes
+down. Prometheus' own multiprocess mode would lose the exemplars.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from prometheus_client.registry import Collector
 from prometheus_client.samples import Exemplar
 
 LEAST = frozenset({"echogate_store_up", "echogate_limits_shared"})
+MOST = frozenset({"echogate_cache_namespaces", "echogate_cache_drift_divergence"})
 
 OPENMETRICS_TYPE = openmetrics.CONTENT_TYPE_LATEST
 PROMETHEUS_TYPE = exposition.CONTENT_TYPE_LATEST
@@ -91,7 +92,9 @@ def merge(snapshots: Iterable[Snapshot]) -> Snapshot:
 
 
 def _added(family: FamilyFact, one: SampleFact, other: SampleFact) -> SampleFact:
-    value = min(one.value, other.value) if family.name in LEAST else one.value + other.value
+    value = one.value + other.value
+    if family.name in LEAST or family.name in MOST:
+        value = (min if family.name in LEAST else max)(one.value, other.value)
     exemplars = [sample.exemplar for sample in (one, other) if sample.exemplar is not None]
     latest = max(exemplars, key=lambda exemplar: exemplar.at_s or 0.0, default=None)
     return SampleFact(one.name, one.labels, value, latest)

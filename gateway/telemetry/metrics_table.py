@@ -87,6 +87,27 @@ EJECTIONS = MetricFact(
     "Times a worker stopped asking a backend that failed",
     ("backend",),
 )
+SEAL_REFUSED = MetricFact(
+    "echogate_cache_seal_refused_total",
+    "counter",
+    "Records of the cache store that could not be opened: sealed with a key that is not known here, or altered",
+)
+NAMESPACES = MetricFact(
+    "echogate_cache_namespaces",
+    "gauge",
+    "Cache namespaces, by how they stand and whose audits their score was learned from: own, borrowed or none",
+    ("state", "evidence"),
+)
+DRIFT = MetricFact(
+    "echogate_cache_drift_divergence",
+    "gauge",
+    "How far the questions of a namespace have changed, of the one that changed most; 0.12 raises an alarm",
+)
+DRIFT_ALARMS = MetricFact(
+    "echogate_cache_drift_alarms_total",
+    "counter",
+    "Times the questions of a namespace had changed so much that its older audits count no more",
+)
 VERSION_ATTEMPTS = MetricFact(
     "echogate_version_attempts_total",
     "counter",
@@ -148,6 +169,10 @@ METRICS = (
     BACKEND_USABLE,
     EJECTIONS,
     VERSION_ATTEMPTS,
+    SEAL_REFUSED,
+    NAMESPACES,
+    DRIFT,
+    DRIFT_ALARMS,
     RECOVERY,
     SCRAPE_AGE,
     SIGNAL_MISSING,

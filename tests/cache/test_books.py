@@ -6,9 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
+from msgspec.structs import replace
 
 from cache import Books, Rules
-from cache.acceptance import Features
+from cache.acceptance import Features, read
+from cache.evidence.drift import ALARM, WINDOW
 from cache.evidence.events import Audit, Raised
 from gateway.store.client import StoreClient
 from tests.cache.parts import SECRET, connected, real_store
@@ -18,8 +20,8 @@ NAMESPACE = "acme/default/m1"
 RULES = Rules("guarded", budget=0.1)
 
 
-def books(store: StoreClient, *, settle_every_s: float = 0.001) -> Books:
-    return Books(store, secret=SECRET, rules=lambda _: RULES, settle_every_s=settle_every_s)
+def books(store: StoreClient, *, settle_every_s: float = 0.001, rules: Rules = RULES) -> Books:
+    return Books(store, secret=SECRET, rules=lambda _: rules, settle_every_s=settle_every_s)
 
 
 def audit(*, is_right: bool = True) -> Audit:
@@ -45,7 +47,7 @@ async def test_what_workers_find_is_added_up_and_known_to_all(store: tuple[Valke
     idle.of(NAMESPACE)
     one.note(NAMESPACE, *(audit() for _ in range(10)))
     other.note(NAMESPACE, *(audit() for _ in range(15)), Raised(7, 0.97, 1.0))
-    other.note_words(NAMESPACE, ["reset", "password"])
+    other.note_text(NAMESPACE, read("reset password"))
     await settled(one, other, idle)
     for each in (one, other, idle):
         ruling = each.of(NAMESPACE)
@@ -82,7 +84,7 @@ async def test_after_a_restart_it_stands_as_before(store: tuple[Valkey, StoreCli
     server, client = store
     before = books(client)
     before.note(NAMESPACE, *(audit(is_right=False) for _ in range(10)))
-    await before.block(1, 2)
+    await before.blocked.add((1, 2))
     await settled(before)
     assert before.of(NAMESPACE).standing.state == "tripped"
     await server.stop()
@@ -91,18 +93,18 @@ async def test_after_a_restart_it_stands_as_before(store: tuple[Valkey, StoreCli
         after = books(again)
         await after.catch_up()
         assert after.of(NAMESPACE).standing == before.of(NAMESPACE).standing
-        assert after.blocked.is_pair(1, 2)
+        assert after.blocked.known.is_pair(1, 2)
 
 
 async def test_a_blocked_pair_is_known_to_others_at_their_next_tick(
     store: tuple[Valkey, StoreClient],
 ) -> None:
     one, other = books(store[1]), books(store[1])
-    await one.block(1, 2)
-    assert one.blocked.is_pair(1, 2)
+    await one.blocked.add((1, 2))
+    assert one.blocked.known.is_pair(1, 2)
     await other.tick()
-    assert other.blocked.is_pair(1, 2)
-    assert not other.blocked.is_pair(2, 1)
+    assert other.blocked.known.is_pair(1, 2)
+    assert not other.blocked.known.is_pair(2, 1)
 
 
 async def test_what_was_found_while_the_store_was_away_is_sent_when_it_is_back(
@@ -134,10 +136,61 @@ async def test_what_waits_is_bounded(store: tuple[Valkey, StoreClient]) -> None:
 
 async def test_the_store_holds_no_word_and_no_name_of_a_key(store: tuple[Valkey, StoreClient]) -> None:
     worker = books(store[1])
-    worker.note_words(NAMESPACE, ["kettle"])
+    worker.note_text(NAMESPACE, read("kettle"))
     await settled(worker)
     for key in await store[1].execute("KEYS", "eg:*"):
         assert b"kettle" not in key
         kind = await store[1].execute("TYPE", key)
         if kind in (b"string", "string"):
             assert b"kettle" not in await store[1].execute("GET", key)
+
+
+async def test_questions_that_became_others_raise_one_alarm_and_audits_from_before_count_no_more(
+    store: tuple[Valkey, StoreClient],
+) -> None:
+    one, other = books(store[1]), books(store[1])
+    short, long = read("reset my password"), read(" ".join(f"word{at}" for at in range(60)))
+    for _ in range(WINDOW):
+        one.note_text(NAMESPACE, short)
+    one.note(NAMESPACE, *(audit() for _ in range(30)))
+    await settled(one, other)
+    assert one.of(NAMESPACE).standing.reason == "within-budget"
+
+    for _ in range(WINDOW // 2):  # half of a window each
+        one.note_text(NAMESPACE, long)
+        other.note_text(NAMESPACE, long)
+    await settled(one, other)
+    for each in (one, other):
+        found = each.of(NAMESPACE).standing
+        assert (found.drift_alarms, found.reason, found.wrong_share.audits) == (1, "few-audits", 0)
+        assert found.divergence > ALARM
+    assert one.drift_alarms + other.drift_alarms == 1
+
+
+BORROWING = Rules("learned", budget=0.1, is_strict=True, borrow_from="acme/")
+
+
+@pytest.mark.parametrize(
+    ("rules", "lender", "evidence"),
+    [
+        (BORROWING, "acme/faq/m1", "borrowed"),
+        (BORROWING, "umbrella/faq/m1", "own"),
+        (replace(BORROWING, borrow_from=""), "acme/faq/m1", "own"),
+    ],
+)
+async def test_a_namespace_with_little_evidence_borrows_where_it_may(
+    store: tuple[Valkey, StoreClient], rules: Rules, lender: str, evidence: str
+) -> None:
+    worker = books(store[1], rules=rules)
+    worker.note(lender, *(scored(0.80 + at / 2_000) for at in range(400)))
+    await settled(worker)
+    worker.note(NAMESPACE, *(scored(0.80 + at / 200) for at in range(40)))
+    await settled(worker)
+    assert worker.of(lender).standing.evidence == "own"
+    assert worker.of(NAMESPACE).standing.evidence == evidence
+    assert worker.of(NAMESPACE).standing.audits == 40
+
+
+def scored(cosine: float) -> Audit:
+    """Right where it is near enough."""
+    return replace(audit(is_right=cosine > 0.84), row=Features(cosine, 0.8).row(), similarity=cosine)

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import math
 import random
 
-from cache.evidence.drift import WINDOW, Drift, Lengths, divergence
+import pytest
+
+from cache.acceptance import read
+from cache.evidence.drift import WINDOW, Drift, Lengths, divergence, length
+
+
+def text(tokens: int, *, unknown: int = 0) -> Lengths:
+    return Lengths(1, tokens, math.log(tokens), unknown)
 
 
 def after(
     drift: Drift, *, shape: float, scale: float, windows: int = 1, unknown: int = 0, seed: int = 0
 ) -> Drift:
     draw = random.Random(seed)
-    for _ in range(windows * WINDOW):
-        drift = drift.with_text(1 + round(draw.gammavariate(shape, scale)), unknown=unknown)
+    for at in range(windows * WINDOW):
+        tokens = 1 + round(draw.gammavariate(shape, scale))
+        drift = drift.with_texts(text(tokens, unknown=unknown), at_s=float(at))
     return drift
 
 
 def of(tokens: list[int]) -> Lengths:
     lengths = Lengths()
     for count in tokens:
-        lengths = lengths.with_text(count)
+        lengths += text(count)
     return lengths
 
 
@@ -36,9 +45,24 @@ def test_a_window_is_judged_when_it_is_full() -> None:
     before = after(Drift(), shape=4, scale=3, windows=2)
     drift = before
     for _ in range(WINDOW - 1):
-        drift = drift.with_text(80)
+        drift = drift.with_texts(text(80), at_s=1.0)
     assert drift.alarms == 0
-    assert drift.with_text(80).alarms == 1
+    assert drift.with_texts(text(80), at_s=1.0).alarms == 1
+
+
+def test_an_alarm_says_since_when_the_questions_were_others() -> None:
+    drift = after(Drift(), shape=4, scale=3, windows=2)
+    for at in range(WINDOW):
+        drift = drift.with_texts(text(80), at_s=1_000.0 + at)
+    assert drift.changed_s == 1_000.0
+
+
+def test_what_several_workers_read_meanwhile_may_fill_more_than_a_window() -> None:
+    before = after(Drift(), shape=4, scale=3, windows=1)
+    many = Lengths()
+    for _ in range(3 * WINDOW):
+        many += text(80)
+    assert before.with_texts(many, at_s=1.0).alarms == 1
 
 
 def test_unknown_tokens_raise_an_alarm() -> None:
@@ -58,3 +82,23 @@ def test_windows_are_merged_by_adding() -> None:
 
 def test_texts_of_one_length_can_be_compared() -> None:
     assert divergence(of([7] * 9), of([7] * 9)) == 0
+
+
+@pytest.mark.parametrize(
+    ("asked", "tokens", "unknown"),
+    [
+        ("How do I reset my password?", 6, 0),
+        ("How do I reset my password? 🔑", 7, 1),
+        ("Как мне сбросить пароль?", None, None),
+        ("如何重置我的密码", None, 0),
+        ("", 1, 0),
+    ],
+)
+def test_words_and_signs_are_tokens_and_signs_are_unknown(
+    asked: str, tokens: int | None, unknown: int | None
+) -> None:
+    found = length(read(asked))
+    assert tokens in (None, found.tokens)
+    assert unknown in (None, found.unknown)
+    if unknown is None:
+        assert found.unknown_share > 0.5

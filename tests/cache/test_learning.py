@@ -58,15 +58,31 @@ def test_equal_evidence_gives_equal_draws_and_more_of_it_narrower_ones() -> None
     assert (draws(many, 256).std(axis=0) < draws(few, 256).std(axis=0)).all()
 
 
+def lender() -> Weights:
+    return learn(*audits(700), prior(WIDTH))
+
+
 def test_a_borrowed_prior_says_so_and_gives_way_to_own_evidence() -> None:
-    tenant = learn(*audits(2_000), prior(WIDTH), most_audits=2_000)
-    start = borrowed(tenant, discount=0.1)
-    assert start.is_borrowed
-    assert start.mean == tenant.mean
-    rows, is_right = audits(1_000, seed=1)
-    own = learn(rows, ~is_right, start)
+    rows, is_right = audits(300, seed=1)
+    own = learn(rows, ~is_right, borrowed(lender(), own_audits=300))
     assert own.is_borrowed
-    assert score((1.0, 1.0, 0, 0, 0, 0), own.mean) < score((1.0, 1.0, 0, 0, 0, 0), tenant.mean) - 1
+    assert score((1.0, 1.0, 0, 0, 0, 0), own.mean) < score((1.0, 1.0, 0, 0, 0, 0), lender().mean) - 1
+
+
+@pytest.mark.parametrize("own_audits", [0, 350, 5_000])
+def test_nothing_is_borrowed_by_whom_has_no_audits_or_enough(own_audits: int) -> None:
+    assert borrowed(lender(), own_audits=own_audits) == prior(WIDTH)
+
+
+def test_what_is_borrowed_counts_for_no_more_than_one_has_nor_than_a_quarter_of_what_it_was() -> None:
+    def certainty(weights: Weights) -> float:
+        return float(np.trace(np.array(weights.precision)) - np.trace(np.array(prior(WIDTH).precision)))
+
+    whole = certainty(lender())
+    lent = {count: certainty(borrowed(lender(), own_audits=count)) for count in (20, 100, 175, 300)}
+    assert lent[20] == pytest.approx(whole * 20 / 700)
+    assert lent[175] == pytest.approx(whole / 4)
+    assert lent[20] < lent[100] < lent[175] > lent[300]
 
 
 def test_learning_takes_no_longer_than_a_few_milliseconds() -> None:

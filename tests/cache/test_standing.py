@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import random
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
 from cache.acceptance import Features
+from cache.evidence.correction import enough
+from cache.evidence.drift import WINDOW, Drift, Lengths
 from cache.evidence.events import Aliased, Audit, Event, Raised, Reported, Traffic, Words, decode, encode
 from cache.evidence.ledger import Ledger, Standing, publish, published, wilson
 from cache.evidence.ledger import decode as decode_ledger
 from cache.evidence.ledger import encode as encode_ledger
-from cache.evidence.standing import Rules, assess, enough
+from cache.evidence.standing import Rules, assess
 
 GUARDED = Rules("guarded", budget=0.1)
 LEARNED = Rules("learned", budget=0.1, is_strict=True)
@@ -216,3 +220,54 @@ def test_an_alias_that_was_wrong_stands_for_itself_again() -> None:
     ledger = Ledger()
     ledger.add([Aliased(2, 1), Aliased(2, 2)])
     assert ledger.aliases == {}
+
+
+def lengths(tokens: int, *, texts: int = WINDOW, at_s: float) -> Words:
+    return Words(texts, {}, Lengths(texts, tokens * texts, texts * math.log(tokens)), at_s)
+
+
+def test_audits_from_before_the_questions_changed_count_no_more() -> None:
+    ledger = on()
+    ledger.add([lengths(8, at_s=0.0), *(audit(at_s=1.0) for _ in range(30)), Traffic(((1.0,) * 6,))])
+    assert stand(ledger).reason == "within-budget"
+    ledger.add([lengths(80, texts=WINDOW - 1, at_s=50.0), audit(at_s=51.0), lengths(80, texts=1, at_s=60.0)])
+    found = stand(ledger)
+    assert (found.reason, found.wrong_share.audits, found.trusted_from_s) == ("few-audits", 1, 50.0)
+    assert (found.drift_alarms, found.divergence > 0.12) == (1, True)
+    assert ledger.traffic == []
+
+
+def test_a_learned_score_is_not_served_any_more_when_the_questions_have_changed() -> None:
+    ledger = Ledger()
+    ledger.add([lengths(8, at_s=0.0), *(audit(cosine=0.8 + at / 1000) for at in range(200))])
+    assert stand(ledger, LEARNED).state == "on"
+    ledger.add([lengths(80, at_s=50.0)])
+    found = stand(ledger, LEARNED)
+    assert (found.state, found.least_score) == ("learning", None)
+
+
+def test_events_of_a_version_that_counted_no_lengths_are_read() -> None:
+    older = msgspec.msgpack.encode([1, [["d", 3, {b"w": 1}]]])
+    ledger = Ledger()
+    ledger.add(decode(older))
+    assert (ledger.texts, ledger.drift) == (3, Drift())
+
+
+def test_borrowed_weights_are_shown_and_bring_no_audits() -> None:
+    ledger, other = Ledger(), Ledger()
+    other.add([audit(cosine=0.8 + at / 1000) for at in range(200)])
+    lent = stand(other, LEARNED).weights
+    ledger.add([audit(cosine=0.8 + at / 100) for at in range(20)])
+    found = assess(ledger, LEARNED, at_s=1.0, lent=lent)
+    assert (found.evidence, found.audits, found.wrong_share.audits) == ("borrowed", 20, 20)
+    assert assess(ledger, LEARNED, at_s=1.0).evidence == "own"
+    assert assess(Ledger(), LEARNED, at_s=1.0, lent=lent).state == "learning"
+
+
+def test_audits_of_ones_own_outweigh_what_was_borrowed() -> None:
+    """Audits of the namespace itself bound what may be served, whatever the weights came from."""
+    ledger, other = Ledger(), Ledger()
+    other.add([audit(cosine=0.8 + at / 1000) for at in range(200)])
+    lent = stand(other, LEARNED).weights
+    ledger.add([audit(is_right=at % 2 == 0, cosine=0.8 + at / 500) for at in range(100)])
+    assert assess(ledger, LEARNED, at_s=1.0, lent=lent).least_score is None

@@ -59,5 +59,5 @@ async def test_a_shadow_audit_a_served_audit_an_alias_and_a_report(
             "/v1/cache/feedback", json=report, headers={"authorization": f"Bearer {gateway.key}"}
         )
         assert reply.json()["blocked"] is True
-        assert len(audits.books.blocked) == 1
+        assert len(audits.books.blocked.known) == 1
         await eventually(lambda: gateway.plane.cache.standing(NAMESPACE).reported_wrong == 1, within_s=10)

@@ -12,7 +12,6 @@ from struct import Struct
 
 import msgspec
 
-from . import identity
 from .model import Answer, Entry, Partition, Value
 from .sealing import Seal, Unsealable
 
@@ -58,9 +57,7 @@ _headers = msgspec.msgpack.Decoder(Header)
 _bodies = msgspec.msgpack.Decoder(_Body)
 
 
-def encode(
-    entry: Entry, partition: Partition, epoch: bytes, *, is_similar: bool, secret: bytes, seal: Seal
-) -> bytes:
+def encode(entry: Entry, partition: Partition, epoch: bytes, *, is_similar: bool, seal: Seal) -> bytes:
     """Raises `UnicodeEncodeError` for a text with half a surrogate pair, which no store can hold."""
     answer = entry.answer
     body = _encoder.encode(
@@ -76,7 +73,7 @@ def encode(
             entry.expires_at_s,
             len(body),
             is_similar,
-            {name: identity.tag(secret, name, value) for name, value in answer.tags.items()},
+            dict(answer.tags),
         )
     )
     sealed = seal.seal(body, place=partition.digest, header=header)
@@ -122,6 +119,6 @@ def _opened(data: bytes, header: Header, seal: Seal) -> Record | None:
         body = _bodies.decode(opened)
     except (Unsealable, msgspec.MsgspecError):
         return None
-    answer = Answer(body.text, body.payload, body.origin)
+    answer = Answer(body.text, body.payload, body.origin, header.tags)
     entry = Entry(header.entry_id, body.question, answer, header.created_at_s, header.expires_at_s)
     return Record(header, entry, body.source)

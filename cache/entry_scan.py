@@ -7,19 +7,21 @@ The store has no list of its entries (one could be evicted while they are not), 
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 from redis.exceptions import ResponseError
 
 from . import changes
+from .entry_record import HEADER_BYTES, Header, header_of
 from .errors import StoreUnavailable
-from .identity import changes_key, epoch_key, key_of, tag_of_space
-from .interfaces import ShardedStore
+from .identity import changes_key, epoch_key, key_of, namespace_tag, tag_of_space
+from .interfaces import Argument, ShardedStore
 from .sealing import Seal
 
 _PAGE = 256  # keys that one step of a walk looks at: the store does nothing else meanwhile
 _PAGE_S = 2.0
+_MOST_HEADER = 1 << 16
 
 
 async def scan_vectors(store: ShardedStore, shard: int, seal: Seal) -> AsyncIterator[list[changes.Added]]:
@@ -29,6 +31,31 @@ async def scan_vectors(store: ShardedStore, shard: int, seal: Seal) -> AsyncIter
         added = [change for change in found if isinstance(change, changes.Added)]
         epochs = await epochs_of(store, shard, {tag_of_space(each.space) for each in added})
         yield [each for each in added if each.epoch == epochs[tag_of_space(each.space)]]
+
+
+async def scan_headers(
+    store: ShardedStore, shard: int, *, secret: bytes, wall: Callable[[], float]
+) -> AsyncIterator[list[Header]]:
+    async for names in scan_keys(store, key_of(shard, "e:*"), like=changes_key(shard)):
+        yield await headers_of(store, shard, names, secret=secret, now_s=wall())
+
+
+async def headers_of(
+    store: ShardedStore, shard: int, names: Sequence[Argument], *, secret: bytes, now_s: float
+) -> list[Header]:
+    """The headers of those entries of the shard that may be served now."""
+    starts = await gather_replies(
+        store.execute("GETRANGE", name, 0, HEADER_BYTES - 1, deadline=_soon()) for name in names
+    )
+    found = [header_of(start) for start in starts]
+    for at, needed in enumerate(found):
+        if isinstance(needed, int):  # it has much to say
+            whole = store.execute("GETRANGE", names[at], 0, min(needed, _MOST_HEADER) - 1, deadline=_soon())
+            found[at] = header_of(await answered(whole))
+    headers = [each for each in found if isinstance(each, Header) and each.expires_at_s > now_s]
+    tags = {each.namespace: namespace_tag(secret, each.namespace) for each in headers}
+    epochs = await epochs_of(store, shard, set(tags.values()))
+    return [each for each in headers if each.epoch == epochs[tags[each.namespace]]]
 
 
 async def scan_keys(store: ShardedStore, pattern: str, *, like: str) -> AsyncIterator[Sequence[bytes]]:
@@ -58,6 +85,11 @@ async def epochs_of(store: ShardedStore, shard: int, tags: set[bytes]) -> dict[b
 
 def _soon() -> float:
     return time.monotonic() + _PAGE_S
+
+
+async def gather_replies(pending: Iterable[Awaitable[Any]]) -> list[Any]:
+    """All were sent before the first is awaited: one round trip."""
+    return [await answered(each) for each in list(pending)]
 
 
 async def answered(pending: Awaitable[Any]) -> Any:

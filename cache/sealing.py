@@ -26,6 +26,11 @@ class Unsealable(ValueError):
 
 
 class Seal(Protocol):
+    """`refused` counts what could not be opened."""
+
+    @property
+    def refused(self) -> int: ...
+
     def seal(self, body: bytes, *, place: bytes, header: bytes) -> bytes: ...
 
     def open(self, sealed: bytes, *, place: bytes, header: bytes) -> bytes:
@@ -36,7 +41,8 @@ class Seal(Protocol):
 class Unsealed:
     """For a store that is trusted with what it holds."""
 
-    refused = 0  # by this object; it does not seal, but finds what another sealed
+    def __init__(self) -> None:
+        self.refused = 0  # what another sealed
 
     def seal(self, body: bytes, *, place: bytes, header: bytes) -> bytes:
         return _PLAIN + body

@@ -31,6 +31,7 @@ _SECTIONS = {
     "cache.audits",
     "cache.cues",
     "cache.embedder",
+    "cache.quota",
     "limits",
     "telemetry",
 }

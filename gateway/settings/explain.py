@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ..host.bootstrap import is_loopback
 from ..host.tls import server_context
 from .errors import SettingsError
-from .reading import Settings, read_api_key, read_audit_key, read_otel_environment
+from .reading import Settings, read_api_key, read_audit_key, read_encrypt_keys, read_otel_environment
 from .sections import split_bind
 
 _STORE_GONE = {
@@ -33,6 +33,8 @@ def sentences(settings: Settings) -> Iterator[str]:
         yield "The store is embedded: a Valkey of its own, with its data in the data folder."
     else:
         yield "The stores are the ones named by store.durable and store.cache."
+    if settings.store.encrypt_keys:
+        yield "What the cache store holds is sealed."
     yield from _pools(settings)
     yield from _cache(settings)
     yield f"A new key may make {limits.requests_per_s:g} requests a second, {limits.burst} at once, by default."
@@ -76,6 +78,7 @@ def _files(settings: Settings) -> Iterator[str]:
             server_context(settings.admin.tls, setting="admin.tls")
         if settings.admin.audit_key_env is not None:
             read_audit_key(settings.admin.audit_key_env)
+        read_encrypt_keys(settings.store.encrypt_keys)
     except SettingsError as error:
         yield str(error)
 

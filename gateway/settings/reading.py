@@ -8,6 +8,7 @@ settings/errors.py.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -30,6 +31,7 @@ from .sections import (
 
 ENV_PREFIX = "ECHOGATE_"
 AUDIT_KEY_BYTES = 32
+ENCRYPT_KEY_BYTES = 32
 
 
 def default_data_dir() -> Path:
@@ -115,6 +117,26 @@ def read_audit_key(name: str) -> bytes:
     if len(key) < AUDIT_KEY_BYTES:
         raise SettingsError(
             f"admin.audit_key_env: {name} must hold at least {AUDIT_KEY_BYTES} bytes as hexadecimal digits, as "
+            "`openssl rand -hex 32` prints them"
+        )
+    return key
+
+
+def read_encrypt_keys(sources: Sequence[str]) -> list[bytes]:
+    """The keys that seal the cache store, from where `store.encrypt_key` points. Raises SettingsError."""
+    return [_encrypt_key(source) for source in sources]
+
+
+def _encrypt_key(source: str) -> bytes:
+    kind, _, name = source.partition(":")
+    try:
+        text = os.environ.get(name, "") if kind == "env" else Path(name).read_text(encoding="utf-8")
+        key = bytes.fromhex(text.strip())
+    except (OSError, ValueError):
+        key = b""
+    if len(key) != ENCRYPT_KEY_BYTES:
+        raise SettingsError(
+            f"store.encrypt_key: {source} must hold {ENCRYPT_KEY_BYTES} bytes as hexadecimal digits, as "
             "`openssl rand -hex 32` prints them"
         )
     return key

@@ -113,12 +113,29 @@ def _checked_store_url(url: str) -> str:
 StoreUrl = Annotated[str, AfterValidator(_checked_store_url)]
 
 
+def _checked_key_source(source: str) -> str:
+    kind, _, name = source.partition(":")
+    if kind not in ("env", "file") or not name:
+        # What stands there may be the key itself: it is not repeated.
+        raise ValueError("expected env:NAME or file:PATH, which name where the key is, and not the key")
+    return source
+
+
+KeySource = Annotated[str, AfterValidator(_checked_key_source)]
+
+
 class StoreSettings(Section):
-    """Two roles; null means the embedded store."""
+    """Two roles; null means the embedded store. `encrypt_key`: where the keys are with which the cache store's contents
+    are sealed; the first one seals, all of them open."""
 
     durable: Annotated[StoreUrl | None, Field(repr=False)] = None
     cache: Annotated[StoreUrl | None, Field(repr=False)] = None
     deadline_ms: Annotated[float, Field(gt=0, le=10_000)] = 50.0
+    encrypt_key: KeySource | tuple[KeySource, ...] = ()
+
+    @property
+    def encrypt_keys(self) -> tuple[str, ...]:
+        return (self.encrypt_key,) if isinstance(self.encrypt_key, str) else self.encrypt_key
 
     @model_validator(mode="after")
     def _both_or_none(self) -> StoreSettings:

@@ -21,6 +21,7 @@ OTHER = {
     "store.durable": "redis://durable:6379/0",
     "store.cache": "rediss://:word@cache:6379/1",
     "store.deadline_ms": "20.5",
+    "store.encrypt_key": "env:SEALING_KEY",
     "pools": '{"m": ["http://a:1"]}',
     "upstream.connect_timeout_s": "1.5",
     "upstream.first_byte_timeout_s": "2.5",
@@ -47,6 +48,9 @@ OTHER = {
     "cache.audits.calls_per_hour": "20",
     "cache.namespaces": '{"faq": {"mode": "shadow", "policy": "learned", "threshold": null, "budget": 0.05, '
     '"strict": true, "ttl_s": null, "cues": null}}',
+    "cache.quota.mib": "10",
+    "cache.quota.entries": "20",
+    "cache.quotas": '{"acme": {"mib": 1, "entries": 2}}',
     "cache.ttl_s": "60.5",
     "cache.semantic_deadline_ms": "100.5",
     "cache.max_entry_kib": "10",

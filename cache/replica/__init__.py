@@ -1,5 +1,6 @@
-"""What keeps the indexes of several processes alike."""
+"""What keeps the indexes of several processes alike, and brings them back after a restart."""
 
 from .follower import Follower
+from .snapshots import Snapshots
 
-__all__ = ["Follower"]
+__all__ = ["Follower", "Snapshots"]

@@ -4,78 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import pytest
 
-from cache import (
-    EmbedQueue,
-    Follower,
-    Hit,
-    Miss,
-    RedisEntries,
-    Rules,
-    SemanticCache,
-    Spaces,
-    Unaudited,
-)
+from cache import Hit, Miss
 from cache.identity import SHARDS, changes_key
 from cache.testing import HashEmbedder
-from gateway.store.client import StoreClient
-from tests.cache.parts import ANSWER, SECRET, Clock, asked, connected, part, soon
+from tests.cache.parts import ANSWER, Clock, connected, part
+from tests.cache.workers import SIMILAR, TEXT, Worker, worker
 from tests.valkey import Valkey, eventually, running_valkey
-
-TEXT = "how do i reset my password for the shop"
-SIMILAR = "reset my password for the shop how do i do"
-
-
-class Worker:
-    """One process's cache over the shared store."""
-
-    def __init__(
-        self, store: StoreClient, tail: StoreClient, *, embedder: HashEmbedder, clock: Clock
-    ) -> None:
-        self.queue = EmbedQueue(embedder)
-        self.spaces = Spaces(wall=clock)
-        self.follower = Follower(
-            tail, self.spaces, secret=SECRET, fingerprint=embedder.fingerprint, wall=clock
-        )
-        entries = RedisEntries(store, secret=SECRET, wall=clock)
-        self.cache = SemanticCache(
-            entries,
-            self.queue,
-            self.spaces,
-            Unaudited(Rules(threshold=0.8)),
-            secret=SECRET,
-            ttl_s=60.0,
-            wall=clock,
-        )
-
-    async def ask(self, text: str) -> Hit | Miss:
-        return await self.cache.begin(asked(text), deadline=soon()).result()
-
-    async def teach(self, text: str) -> int:
-        missed = await self.ask(text)
-        assert isinstance(missed, Miss)
-        assert missed.ticket
-        assert (await self.cache.store(missed.ticket, ANSWER)).is_stored
-        return missed.ticket.entry_id
-
-
-@asynccontextmanager
-async def worker(
-    server: Valkey, *, embedder: HashEmbedder | None = None, clock: Clock | None = None
-) -> AsyncIterator[Worker]:
-    async with connected(server) as store, connected(server, silence_s=10.0) as tail:
-        made = Worker(store, tail, embedder=embedder or HashEmbedder(), clock=clock or Clock())
-        following = asyncio.create_task(made.follower.run())
-        try:
-            await asyncio.wait_for(made.follower.caught_up.wait(), 5.0)
-            yield made
-        finally:
-            following.cancel()
-            await asyncio.gather(following, return_exceptions=True)
-            made.queue.close()
 
 
 @pytest.fixture
@@ -156,19 +93,122 @@ async def test_it_goes_on_after_the_store_was_down(server: Valkey) -> None:
         await eventually(lambda: len(one.spaces) == 1)
 
 
-async def test_a_stream_that_lies_before_its_place_is_read_from_the_beginning(server: Valkey) -> None:
-    """A store restored from an older copy, or whose clock was set back."""
-    async with worker(server) as one, connected(server) as store:
+async def test_who_fell_behind_the_trimmed_stream_makes_its_index_anew(server: Valkey) -> None:
+    async with worker(server) as one, worker(server) as other, connected(server) as store:
         await one.teach(TEXT)
-        names = [name for name in map(changes_key, range(SHARDS)) if await store.execute("EXISTS", name)]
-        items = [(name, await store.execute("XRANGE", name, "-", "+")) for name in names]
-        await eventually(lambda: len(one.spaces) == 1)
-        one.spaces.drop_namespace(b"")
-        for name, kept in items:
-            await store.execute("DEL", name)
-            await store.execute("XADD", name, "1-1", *kept[0][1])
-        await store.execute("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-        await eventually(lambda: len(one.spaces) == 1)
+        removed = await one.teach("this one goes while nobody looks")
+        await eventually(lambda: len(other.spaces) == 2)
+        await other.unfollow()
+        await one.cache.forget("team-a", removed)
+        for number in range(100):
+            await one.teach(f"number {number} of many that come at once")
+        await store.execute("XTRIM", one.stream, "MAXLEN", 10)
+        other.follow()
+        await eventually(lambda: len(other.spaces) == 101)
+        assert other.follower.rebuilds == {"start": SHARDS, "behind": 1}
+        assert await other.finds(SIMILAR)
+
+
+async def test_what_is_stored_and_removed_during_the_rebuilding_is_right_after_it(server: Valkey) -> None:
+    async with worker(server) as one, worker(server) as other, connected(server) as store:
+        ids = [await one.teach(f"number {number} of many") for number in range(600)]
+        await eventually(lambda: len(other.spaces) == 600)
+        await other.unfollow()
+        await one.teach("one more, which is trimmed away")
+        await store.execute("XTRIM", one.stream, "MAXLEN", 0)
+        other.follow()
+        await eventually(lambda: other.follower.rebuilds["behind"] == 1 or other.follower.places is None)
+        for number, entry_id in enumerate(ids[:50]):
+            await one.cache.forget("team-a", entry_id)
+            await one.teach(f"stored meanwhile {number}")
+        await eventually(lambda: len(other.spaces) == 601)
+        assert set(other.ids) == set(one.ids)
+
+
+async def test_a_store_that_was_emptied_takes_its_vectors_along_and_hits_come_back(server: Valkey) -> None:
+    async with worker(server) as one, worker(server) as other, connected(server) as store:
+        await one.teach(TEXT)
+        await eventually(lambda: len(other.spaces) == 1)
+        await store.execute("FLUSHALL")
+        await eventually(lambda: len(one.spaces) + len(other.spaces) == 0)
+        assert not await one.finds(SIMILAR)
+        await one.teach(TEXT)
+        await eventually(lambda: len(other.spaces) == 1)
+        assert await other.finds(SIMILAR)
+
+
+async def test_a_store_that_comes_back_empty_is_noticed_even_if_as_much_was_added_since(
+    server: Valkey,
+) -> None:
+    async with worker(server) as one, worker(server) as other, connected(server) as store:
+        await one.teach(TEXT)
+        await eventually(lambda: len(other.spaces) == 1)
+        await other.unfollow()
+        await store.execute("FLUSHALL")
+        await one.teach("quite another matter than that")
+        other.follow()
+        await eventually(lambda: set(other.ids) == set(one.ids) and len(other.ids) == 1)
+
+
+async def test_a_replica_that_lagged_and_took_over_is_noticed(server: Valkey) -> None:
+    """What was written last is lost; its vectors are let go."""
+    async with worker(server) as one, worker(server) as other, connected(server) as store:
+        await one.teach(TEXT)
+        kept = await store.execute("DUMP", one.stream)
+        lost = await one.teach("written a moment before the failover")
+        await eventually(lambda: len(other.spaces) == 2)
+        await store.execute("DEL", one.stream, *(await store.execute("KEYS", f"*:?:{lost:016x}")))
+        await store.execute("RESTORE", one.stream, 0, kept)
+        await eventually(lambda: len(other.spaces) == 1)
+        assert other.follower.rebuilds["reset"] == 1
+
+
+async def test_a_stream_that_was_evicted_is_no_loss(server: Valkey) -> None:
+    async with worker(server) as one, worker(server) as other, connected(server) as store:
+        await one.teach(TEXT)
+        await eventually(lambda: len(other.spaces) == 1)
+        await store.execute("DEL", one.stream)
+        await eventually(lambda: other.follower.rebuilds["reset"] == 1)
+        async with worker(server) as late:
+            assert len(other.spaces) == len(late.spaces) == 1
+            await one.teach("quite another matter than that")
+            await eventually(lambda: len(other.spaces) == len(late.spaces) == 2)
+
+
+async def test_it_tells_how_far_behind_it_is(server: Valkey) -> None:
+    async with worker(server) as one, worker(server) as other:
+        assert other.follower.lag_s == other.follower.items_behind == 0
+        server.hang()
+        try:
+            await eventually(lambda: other.follower.lag_s > 0.3, within_s=20)
+        finally:
+            server.resume()
+        await one_teaches(one)
+        await eventually(lambda: len(other.spaces) == 1 and other.follower.lag_s < 0.3)
+
+
+async def one_teaches(one: Worker) -> None:
+    """As soon as its store is there again."""
+
+    async def taught() -> bool:
+        missed = await one.ask(TEXT)
+        return (
+            isinstance(missed, Miss)
+            and missed.ticket is not None
+            and (await one.cache.store(missed.ticket, ANSWER)).is_stored
+        )
+
+    while not await taught():  # noqa: ASYNC110 - each try waits for the store's deadline
+        await asyncio.sleep(0.05)
+
+
+async def test_a_space_that_had_to_make_room_can_be_loaded_again(server: Valkey) -> None:
+    async with worker(server) as one:
+        entry_id = await one.teach(TEXT)
+        await one.teach("of another namespace", namespace="team-b")
+        (space,) = [each for each in one.spaces if entry_id in each.ids]
+        loaded = await one.follower.load(space.name)
+        assert [each.entry_id for each in loaded] == [entry_id]
 
 
 async def test_a_flush_by_another_worker_during_a_write_lets_nothing_reappear(server: Valkey) -> None:

@@ -42,6 +42,10 @@ class Counting:
         self.names.append("script")
         return self._store.script(source, keys=keys, args=args, deadline=deadline)
 
+    def wait_replicas(self, count: int, timeout_ms: int, *, like_key: Argument) -> asyncio.Future[int]:
+        self.names.append("WAIT")
+        return self._store.wait_replicas(count, timeout_ms, like_key=like_key)
+
 
 @pytest.fixture
 async def store() -> AsyncIterator[StoreClient]:

@@ -17,9 +17,11 @@ from pathlib import Path
 
 from ..index import Space, Spaces
 from .follower import Follower
-from .snapshot_file import Contents, Owner, Snapshot, SnapshotRefused, Why, read, writing
+from .sealed_blocks import Owner
+from .snapshot_file import Contents, Snapshot, read, writing
 
-_LAST_WRITE_S = 20.0
+_LEAST_S = 20.0
+_AT_THE_END_S = 2.0  # less than a worker is given to end
 
 
 class _Abandoned(Exception):
@@ -47,12 +49,9 @@ class Snapshots:
         self._lock: int | None = None
         self._written: object = None  # the places of the last one
 
-    async def read(self) -> Snapshot | Why:
-        """The snapshot, or why there is none to start from. Never raises for what is in the file."""
-        try:
-            return await asyncio.to_thread(read, self._path, self._owner)
-        except SnapshotRefused as refused:
-            return refused.why
+    async def read(self) -> Snapshot:
+        """Raises `SnapshotRefused` where there is none to start from, and nothing else for what is in the file."""
+        return await asyncio.to_thread(read, self._path, self._owner)
 
     @asynccontextmanager
     async def kept(self, spaces: Spaces, follower: Follower) -> AsyncIterator[None]:
@@ -64,7 +63,7 @@ class Snapshots:
             keeping.cancel()
             await asyncio.wait((keeping,))
             if self._take_lock():
-                await self._write(spaces, follower, within_s=_LAST_WRITE_S)
+                await self._write(spaces, follower, within_s=_AT_THE_END_S)
             self._release()
 
     async def _keep(self, spaces: Spaces, follower: Follower) -> None:
@@ -72,7 +71,7 @@ class Snapshots:
         while True:
             await asyncio.sleep(self._every_s)
             if self._take_lock():
-                await self._write(spaces, follower, within_s=max(_LAST_WRITE_S, self._every_s))
+                await self._write(spaces, follower, within_s=max(_LEAST_S, self._every_s))
 
     async def _write(self, spaces: Spaces, follower: Follower, *, within_s: float) -> None:
         # Before the spaces: what changes while they are copied is in the streams behind these places, and does no harm
@@ -92,17 +91,19 @@ class Snapshots:
             self._written = places
             self._told("written")
         finally:
-            stop.set()  # the thread ends at the next space
+            stop.set()  # the thread ends at the next megabyte
             await asyncio.wait((writing,))
 
     def _write_file(self, spaces: Iterable[Space], contents: Contents, stop: threading.Event) -> None:
-        with writing(self._path, self._owner) as writer:
-            writer.begin(contents)
+        def pause() -> None:
+            if stop.is_set():
+                raise _Abandoned
+            time.sleep(0)  # the loop may go on
+
+        with writing(self._path, self._owner, contents, pause=pause) as writer:
             for space in spaces:
-                if stop.is_set():
-                    raise _Abandoned
+                pause()
                 writer.add(space.freeze())
-                time.sleep(0)  # the loop may go on
 
     def _take_lock(self) -> bool:
         if self._lock is not None:

@@ -13,11 +13,12 @@ import pytest
 from cache import AesGcmSeal, FrozenSpace
 from cache.identity import SHARDS
 from cache.replica.place import Place
-from cache.replica.snapshot_file import Contents, Owner, Snapshot, SnapshotRefused, read, writing
+from cache.replica.sealed_blocks import Owner, SnapshotRefused
+from cache.replica.snapshot_file import Contents, Snapshot, read, writing
 from cache.sealing import Unsealed
 
 SECRET = b"a deployment's secret, for tests"
-OWNER = Owner(SECRET, Unsealed(), "model/1")
+OWNER = Owner(SECRET, Unsealed(), "model/1", 32)
 CONTENTS = Contents([Place(b"%d-0" % shard, shard) for shard in range(SHARDS)], {b"12345678": 3}, 1000.0)
 
 
@@ -38,8 +39,7 @@ SPACES = [space(b"few", 3), space(b"half", 100, kind=np.float16), space(b"many",
 
 
 def written(path: Path, *spaces: FrozenSpace, owner: Owner = OWNER, contents: Contents = CONTENTS) -> Path:
-    with writing(path, owner) as writer:
-        writer.begin(contents)
+    with writing(path, owner, contents) as writer:
         for each in spaces:
             writer.add(each)
     return path
@@ -77,28 +77,30 @@ def test_nobody_else_may_read_it(tmp_path: Path) -> None:
 
 
 def test_sealed_it_tells_nothing_of_the_vectors(tmp_path: Path) -> None:
-    sealed = Owner(SECRET, AesGcmSeal([b"k" * 32]), "model/1")
+    sealed = Owner(SECRET, AesGcmSeal([b"k" * 32]), "model/1", 32)
     path = written(tmp_path / "s", *SPACES, owner=sealed)
     assert_equal(read(path, sealed), SPACES)
     assert SPACES[0].vectors.tobytes() not in path.read_bytes()
     assert SPACES[0].name not in path.read_bytes()
     assert SPACES[0].vectors.tobytes() in written(tmp_path / "plain", *SPACES).read_bytes()
     assert refusal(path) == "damaged"  # without the key
-    assert refusal(path, Owner(SECRET, AesGcmSeal([b"j" * 32]), "model/1")) == "damaged"
-    assert_equal(read(path, Owner(SECRET, AesGcmSeal([b"j" * 32, b"k" * 32]), "model/1")), SPACES)
+    assert refusal(path, Owner(SECRET, AesGcmSeal([b"j" * 32]), "model/1", 32)) == "damaged"
+    assert_equal(read(path, Owner(SECRET, AesGcmSeal([b"j" * 32, b"k" * 32]), "model/1", 32)), SPACES)
 
 
 def test_where_all_has_to_be_sealed_an_open_one_is_refused(tmp_path: Path) -> None:
     assert (
-        refusal(written(tmp_path / "s", *SPACES), Owner(SECRET, AesGcmSeal([b"k" * 32]), "model/1"))
+        refusal(written(tmp_path / "s", *SPACES), Owner(SECRET, AesGcmSeal([b"k" * 32]), "model/1", 32))
         == "damaged"
     )
 
 
 def test_one_of_another_deployment_or_model_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path / "s", *SPACES)
-    assert refusal(path, Owner(b"another secret", Unsealed(), "model/1")) == "foreign"
-    assert refusal(path, Owner(SECRET, Unsealed(), "model/2")) == "other-embedder"
+    assert refusal(path, Owner(b"another secret", Unsealed(), "model/1", 32)) == "foreign"
+    with pytest.raises(SnapshotRefused, match=r"model/1 with vectors of 32 .* model/2 with 768") as refused:
+        read(path, Owner(SECRET, Unsealed(), "model/2", 768))
+    assert refused.value.why == "other-embedder"
     assert refusal(tmp_path / "none") == "absent"
     assert refusal(tmp_path) == "unreadable"
 

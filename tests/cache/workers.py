@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -21,7 +22,8 @@ from cache import (
 )
 from cache.identity import changes_key, shard_of
 from cache.index import Plan
-from cache.replica.snapshot_file import Owner, Snapshot
+from cache.replica.sealed_blocks import Owner, SnapshotRefused
+from cache.replica.snapshot_file import Snapshot
 from cache.sealing import Seal, Unsealed
 from cache.testing import HashEmbedder
 from gateway.store.client import StoreClient
@@ -107,7 +109,8 @@ class Worker:
 def owner_of(
     embedder: HashEmbedder | None = None, *, seal: Seal | None = None, secret: bytes = SECRET
 ) -> Owner:
-    return Owner(secret, seal or Unsealed(), (embedder or HashEmbedder()).fingerprint)
+    embedder = embedder or HashEmbedder()
+    return Owner(secret, seal or Unsealed(), embedder.fingerprint, embedder.dimension)
 
 
 @asynccontextmanager
@@ -130,8 +133,8 @@ async def worker(
         snapshots, snapshot = None, None
         if folder is not None:
             snapshots = Snapshots(folder, owner_of(embedder, seal=seal), every_s=every_s, wall=clock)
-            read = await snapshots.read()
-            snapshot = read if isinstance(read, Snapshot) else None
+            with contextlib.suppress(SnapshotRefused):
+                snapshot = await snapshots.read()
         made = Worker(
             store,
             tail,

@@ -84,6 +84,10 @@ class Exchange:
         """The same at once."""
         self._finish(error=None, is_complete=self._is_done)
 
+    def reject(self, error: str) -> None:
+        """What came was no answer, though it came whole: a failure of the member, under this machine word."""
+        self._finish(error=error)
+
     async def read(self, max_bytes: int) -> bytes:
         """The whole body. Raises `UpstreamBroken` when it is cut short or longer, `UpstreamTimeout` when late."""
         body = bytearray()
@@ -126,7 +130,7 @@ class Exchange:
             if events:
                 self._is_done = events[-1].data == DONE
                 return events
-        self._finish(error=None, is_complete=True)
+        self._is_done = True  # whether it was an answer is for its owner to say, who has yet to close it
         return self._parser.close()
 
     async def _read(self) -> bytes:

@@ -92,18 +92,22 @@ async def relay_in(
 async def _relay_stream(exchange: Exchange, flight: AnswerFlight, reader: StreamReader) -> Reading:
     total = 0
     async for events in exchange.batches():
-        frames, is_done = _take(reader, events)
+        frames, is_done, failure = _take(reader, events)
         size = sum([len(frame.data) for frame in frames])
         total += size
         if total > ANSWER_LIMIT_BYTES:
             raise UpstreamError("The model server's answer is too large.", headers=NO_RETRY)
         flight.push(frames, size)
+        if failure is not None:
+            exchange.reject(failure.code)
+            raise failure
         if is_done:
             break
     if not reader.is_complete:
         # [DONE] alone proves nothing: vLLM sends it after an error, too.
+        exchange.reject("incomplete_stream")
         raise UpstreamError(
-            "The model server ended the stream without a finish_reason.", code="incomplete_stream"
+            "The model server ended the stream without saying why.", code="incomplete_stream"
         )
     owed = reader.owed()
     if owed:
@@ -111,20 +115,20 @@ async def _relay_stream(exchange: Exchange, flight: AnswerFlight, reader: Stream
     return reader.finish()
 
 
-def _take(reader: StreamReader, events: list[Event]) -> tuple[list[Frame], bool]:
+def _take(reader: StreamReader, events: list[Event]) -> tuple[list[Frame], bool, ApiError | None]:
+    """What can be passed on of them, whether they were the last, and what went wrong after that."""
     frames: list[Frame] = []
     for event in events:
         if event.data == DONE:
-            return frames, True
+            return frames, True, None
         try:
             frames.append(reader.take(event.data))
         except StreamBroken as error:
             if error.body:
-                raise normalise(502, error.body) from error
-            raise UpstreamError(
-                "The model server sent a chunk that cannot be read.", code="invalid_chunk"
-            ) from error
-    return frames, False
+                return frames, False, normalise(502, error.body)
+            words = "The model server sent a chunk that cannot be read."
+            return frames, False, UpstreamError(words, code="invalid_chunk")
+    return frames, False, None
 
 
 async def relay_out(head: Head, seat: AnswerSeat, reply: Reply, call: Call) -> Reading:

@@ -191,7 +191,7 @@ class Reply:
         self.is_stream = False
         self.is_ended = False
         self.sent_events = 0
-        self.as_error_frame = _error_frame
+        self.as_error_frame: Callable[[ApiError], bytes] = _error_frame
 
     def add(self, name: str, value: str | float) -> None:
         self.headers.append((name.encode(), str(value).encode("latin-1", "replace")))

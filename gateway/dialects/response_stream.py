@@ -23,6 +23,7 @@ _BLANK = (
     "prompt_cache_retention",
 )
 _NULL = msgspec.Raw(b"null")
+_ABSENT = msgspec.Raw()
 _CALLS = ("function_call", "custom_tool_call")
 _ENDS = ("response.completed", "response.incomplete")
 
@@ -49,8 +50,8 @@ class _Response(msgspec.Struct):
 
 class _Event(msgspec.Struct):
     type: str
-    response: msgspec.Raw | None = None
-    item: msgspec.Raw | None = None
+    response: msgspec.Raw = _ABSENT
+    item: msgspec.Raw = _ABSENT
     output_index: int | None = None
     error: Any = None
 
@@ -132,12 +133,12 @@ class ResponseReader:
             raise _broken(data) from error
         if event.type in ("error", "response.failed") or event.error:
             raise _broken(data)
-        if event.response is not None and self._model is not None:
+        if self._model is not None and event.response != _ABSENT:
             data = self._renamed(data)
             event = _read_event(data)
-        if event.type in _ENDS and event.response is not None:
+        if event.type in _ENDS:
             self._response = bytes(event.response)
-        elif event.type == "response.output_item.done" and event.item is not None:
+        elif event.type == "response.output_item.done":
             at = len(self._items) if event.output_index is None else event.output_index
             self._items[at] = event.item.copy()
         frame = b"event: %s\n%s" % (event.type.encode(), encode(data))

@@ -32,7 +32,7 @@ from .model import (
     Tier,
     Verdict,
 )
-from .replica import Follower, Snapshots
+from .replica import Follower, Snapshot, SnapshotOwner, SnapshotRefused, Snapshots
 from .sealing import AesGcmSeal, Seal, Unsealed
 from .selection import Selector
 from .semantic import SemanticCache
@@ -90,6 +90,9 @@ __all__ = [
     "SemanticCache",
     "Served",
     "Share",
+    "Snapshot",
+    "SnapshotOwner",
+    "SnapshotRefused",
     "Snapshots",
     "Space",
     "Spaces",

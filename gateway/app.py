@@ -23,6 +23,7 @@ from .data.me import Me
 from .data.models import Models
 from .data.wire import Delivery
 from .evidence.caching import open_caching
+from .evidence.index_life import IndexMetrics
 from .evidence.keeping import SealMetrics
 from .evidence.numbers import EvidenceMetrics
 from .flight import Flights
@@ -172,8 +173,9 @@ async def open_gateway(settings: Settings, runtime: Runtime) -> AsyncIterator[Da
             serves=routing.serves,
         )
         PoolMetrics(pools, telemetry.metrics.registry)
+        IndexMetrics(caching.index, telemetry.metrics.registry, worker=runtime.worker)
         SealMetrics(caching.keeping.seal, telemetry.metrics.registry)
-        EvidenceMetrics(caching.audits.books, telemetry.metrics.registry)
+        EvidenceMetrics(caching.audits, telemetry.metrics.registry)
         yield plane
 
 

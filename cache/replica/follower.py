@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Protocol
 
 from redis.exceptions import ResponseError
@@ -22,6 +22,7 @@ from ..index import Spaces
 from ..interfaces import Store
 from ..sealing import Seal
 from .place import End, Place, Trail, moment
+from .snapshot_file import Contents
 
 _BLOCK_S = 2.0
 _GRACE_S = 3.0
@@ -43,7 +44,7 @@ class Vectors(Protocol):
 class Follower:
     """`store` is a connection of its own: its commands block. The owner runs `run` and cancels it.
 
-    `places` and `shards` are a snapshot's, whose spaces are there already.
+    `since` is of the snapshot whose spaces are there already.
     """
 
     def __init__(
@@ -54,8 +55,7 @@ class Follower:
         *,
         secret: bytes,
         fingerprint: str,
-        places: Sequence[Place] = (),
-        shards: Mapping[bytes, int] | None = None,
+        since: Contents | None = None,
         now: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
@@ -69,8 +69,11 @@ class Follower:
         self._now = now
         self._wall = wall
         # None: not known where, so it has to be made from the store.
-        self._trails: list[Trail | None] = [Trail(place) for place in places] or [None] * SHARDS
-        self._shards = dict(shards or {})  # by namespace tag
+        self._trails: list[Trail | None] = [None] * SHARDS
+        self._shards: dict[bytes, int] = {}  # by namespace tag
+        if since is not None:
+            self._trails = [Trail(place) for place in since.places]
+            self._shards = dict(since.shards)
         self._next_look_s = 0.0
         self._lag_s = 0.0
         self._lost_touch_s: float | None = now()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,6 @@ from cache import (
     Books,
     Claims,
     EmbedQueue,
-    Follower,
     Judge,
     ModelError,
     NoEmbedder,
@@ -34,8 +32,10 @@ from ..host.runtime import Runtime
 from ..settings.reading import Settings
 from ..store.client import StoreClient
 from ..usage.prices import prices_of
+from .background import in_background
 from .decisions import Decisions
 from .embedding import opened_embedder
+from .index_life import IndexLife, open_index
 from .judges import Judges, read_judges
 from .judging import Asker, ModelJudge, ServedAudits, Spending
 from .keeping import Keeping, keeping_of, open_entries
@@ -46,11 +46,6 @@ from .witness import Witness
 
 _log = structlog.get_logger("gateway.evidence.caching")
 
-# How long a start waits for the index to be rebuilt from the store.
-_CATCH_UP_S = 10.0
-# A blocking read of the change streams is silent for as long as nothing changes.
-_READER_SILENCE_S = 30.0
-_AFTER_FAULT_S = 1.0
 # How often a namespace is judged anew at most: it takes milliseconds of a thread, and a ledger of up to a megabyte.
 _SETTLE_EVERY_S = 2.0
 
@@ -68,6 +63,7 @@ class Caching:
     judges: Judges
     claims: Claims
     keeping: Keeping
+    index: IndexLife
     standing: tuple[str, ...]
 
 
@@ -80,8 +76,7 @@ async def open_caching(
     stack.callback(embed.close)
     spaces = Spaces()
     stack.callback(spaces.close)
-    if isinstance(embed, EmbedQueue):
-        await _follow_changes(runtime, spaces, embed, entries, stack)
+    index = await open_index(settings, runtime, spaces, embed, entries, stack)
     asker = Asker(pools, Spending(settings.cache.audits.calls_per_hour))
     judges = await _open_judges(runtime, stores["durable"])
     audits = await _open_audits(
@@ -101,16 +96,18 @@ async def open_caching(
     decisions = Decisions(
         stores["cache"], cache, secret=runtime.secret, kept_s=settings.cache.decisions_kept_s
     )
-    _in_background(decisions.run, stack)
+    in_background(decisions.run, stack)
     tallies = Tallies(stores["cache"], secret=runtime.secret, prices=prices_of(settings))
-    _in_background(tallies.run, stack)
+    in_background(tallies.run, stack)
     served = ServedAudits(asker, cache, audits, share=settings.cache.audits.served_share, rng=_dice())
-    _in_background(served.run, stack)
+    in_background(served.run, stack)
     witness = Witness(served, decisions, tallies)
     lease_s = settings.cache.claim_ms / 1000
     keeping = keeping_of(entries, embed, settings, secret=runtime.secret)
     claims = Claims(stores["cache"], entries, secret=runtime.secret, lease_s=lease_s)
-    return Caching(cache, policies, audits, witness, decisions, tallies, judges, claims, keeping, standing)
+    return Caching(
+        cache, policies, audits, witness, decisions, tallies, judges, claims, keeping, index, standing
+    )
 
 
 async def _open_audits(
@@ -141,7 +138,7 @@ async def _open_audits(
     except (OSError, RedisError):
         _log.warning("what was reported wrong is not known until the durable store answers")
     for work in (books.run, audits.run):
-        _in_background(work, stack)
+        in_background(work, stack)
     return audits
 
 
@@ -196,43 +193,3 @@ async def _open_embedder(
         _log.error("the embedding model was refused", reason=str(error))
         return NoEmbedder(), (f"the embedding model was refused: {error}",)
     return EmbedQueue(embedder), ()
-
-
-async def _follow_changes(
-    runtime: Runtime, spaces: Spaces, embed: EmbedQueue, entries: RedisEntries, stack: AsyncExitStack
-) -> None:
-    """Rebuild the index from the store's change streams and keep it up with what other workers store."""
-    reader = await stack.enter_async_context(
-        StoreClient.open(runtime.cache_url, silence_s=_READER_SILENCE_S, name="cache changes")
-    )
-    follower = Follower(reader, entries, spaces, secret=runtime.secret, fingerprint=embed.fingerprint)
-    _in_background(follower.run, stack)
-    try:
-        async with asyncio.timeout(_CATCH_UP_S):
-            await follower.caught_up.wait()
-    except TimeoutError:
-        _log.warning("the index is not yet rebuilt; older entries are found once it is")
-
-
-def _in_background(work: Callable[[], Coroutine[None, None, None]], stack: AsyncExitStack) -> None:
-    task = asyncio.create_task(_lasting(work))
-
-    async def stop() -> None:
-        task.cancel()
-        await asyncio.wait((task,))
-
-    stack.push_async_callback(stop)
-
-
-async def _lasting(work: Callable[[], Coroutine[None, None, None]]) -> None:
-    """A fault in what runs behind the path must not end it for good, nor be silent."""
-    while True:
-        try:
-            await work()
-        except Exception as error:  # the boundary of a task that nobody awaits
-            _log.error(
-                "background work failed and is begun again",
-                work=work.__qualname__,
-                error=type(error).__name__,
-            )
-        await asyncio.sleep(_AFTER_FAULT_S)

@@ -29,7 +29,7 @@ class EmbedderSettings(Section):
     precision: Literal["int8", "fp32"] = "int8"
     model: str | None = None
     url: Annotated[str, AfterValidator(normal_base_url)] | None = None
-    revision: str = Field("", max_length=128)
+    revision: Annotated[str, Field(max_length=128)] = ""
     dimension: Annotated[int, Field(ge=8, le=8192)] | None = None
     window: Annotated[int, Field(ge=16, le=131_072)] = 512
     api_key_env: str | None = None
@@ -100,6 +100,7 @@ class CacheSettings(Section):
     max_entry_kib: Annotated[int, Field(ge=1, le=65_536)] = 1024
     scope: Literal["tenant", "service", "user"] = "tenant"
     claim_ms: Annotated[int, Field(ge=0, le=60_000)] = 2_000
+    snapshot_every_s: Annotated[float, Field(ge=1, le=86_400)] | None = 300.0
     decisions_kept_s: Annotated[int, Field(ge=60, le=86_400)] = 3_600
     embedder: EmbedderSettings = EmbedderSettings()
     cues: CueSettings = CueSettings()

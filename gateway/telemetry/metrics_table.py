@@ -87,6 +87,31 @@ EJECTIONS = MetricFact(
     "Times a worker stopped asking a backend that failed",
     ("backend",),
 )
+FOLLOW_LAG = MetricFact(
+    "echogate_cache_follow_lag_seconds",
+    "gauge",
+    "Between what a process stores and this worker's index knowing it; grows while the store does not answer",
+    ("worker",),
+)
+FOLLOW_BEHIND = MetricFact(
+    "echogate_cache_follow_items_behind",
+    "gauge",
+    "Changes that this worker's index did not know when it was last looked",
+    ("worker",),
+)
+SHARDS_REBUILT = MetricFact(
+    "echogate_cache_shards_rebuilt_total",
+    "counter",
+    "Times a worker made a sixteenth of its index from the store; reason: start (no snapshot), behind (changes were "
+    "trimmed before they were read) or reset (another store, or an emptied one)",
+    ("reason",),
+)
+SNAPSHOTS = MetricFact(
+    "echogate_cache_snapshots_total",
+    "counter",
+    "Snapshots of the index by what became of them: restored, written, or why not",
+    ("outcome",),
+)
 SEAL_REFUSED = MetricFact(
     "echogate_cache_seal_refused_total",
     "counter",
@@ -169,7 +194,12 @@ METRICS = (
     BACKEND_USABLE,
     EJECTIONS,
     VERSION_ATTEMPTS,
+    FOLLOW_LAG,
+    FOLLOW_BEHIND,
+    SHARDS_REBUILT,
+    SNAPSHOTS,
     SEAL_REFUSED,
+    AUDITS,
     NAMESPACES,
     DRIFT,
     DRIFT_ALARMS,

@@ -59,8 +59,7 @@ class Worker:
             self.spaces,
             secret=secret,
             fingerprint=embedder.fingerprint,
-            places=snapshot.contents.places if snapshot is not None else (),
-            shards=snapshot.contents.shards if snapshot is not None else None,
+            since=snapshot.contents if snapshot is not None else None,
             wall=clock,
         )
         self.cache = SemanticCache(

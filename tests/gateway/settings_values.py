@@ -54,6 +54,7 @@ OTHER = {
     "cache.ttl_s": "60.5",
     "cache.semantic_deadline_ms": "100.5",
     "cache.max_entry_kib": "10",
+    "cache.snapshot_every_s": "60.5",
     "cache.scope": "user",
     "cache.embedder.kind": "none",
     "cache.embedder.precision": "fp32",

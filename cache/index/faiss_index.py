@@ -6,7 +6,6 @@ the last of a list into the place: it costs a hundredth of a millisecond at any 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import faiss
@@ -19,6 +18,7 @@ from .neighbours import Neighbours
 from .plan import Storage
 
 _METRIC = faiss.METRIC_INNER_PRODUCT  # of unit vectors: the cosine
+_NOT_BY_ID, _BY_ID = faiss.DirectMap.NoMap, faiss.DirectMap.Hashtable  # type: ignore[attr-defined]  # made by SWIG
 _CLUSTER_BITS = 32  # where Faiss keeps a vector: its list above, its place in the list below
 
 Floats = NDArray[np.float32]
@@ -30,6 +30,9 @@ class Contents(NamedTuple):
     ids: Ids
     vectors: Rows
     lists: Lists
+
+    def at(self, rows: NDArray[np.intp]) -> Contents:
+        return Contents(self.ids[rows], self.vectors[rows], self.lists[rows])
 
 
 class FaissIndex:
@@ -49,7 +52,8 @@ class FaissIndex:
         self._quantizer = faiss.IndexFlatIP(dimension)
         self._quantizer.add(self.centroids)
         self._index = _lists_of(self._quantizer, dimension, len(self.centroids), storage)
-        self._index.set_direct_map_type(faiss.DirectMap.Hashtable)
+        self._index.is_trained = True
+        self._index.set_direct_map_type(_BY_ID)
 
     def __repr__(self) -> str:
         return f"FaissIndex({len(self)} vectors, {self.storage}, {self.probes} of {self.clusters} lists)"
@@ -89,7 +93,7 @@ class FaissIndex:
         """Put everything into an empty index at once, each list to measure: it takes no more room than it needs."""
         order = np.argsort(lists, kind="stable")
         ids, ends = np.ascontiguousarray(ids[order]), np.cumsum(np.bincount(lists, minlength=self.clusters))
-        self._index.set_direct_map_type(faiss.DirectMap.NoMap)
+        self._index.set_direct_map_type(_NOT_BY_ID)  # made again at the end, from all of them
         begin = 0
         for cluster, end in enumerate(ends.tolist()):
             if end > begin:
@@ -100,7 +104,7 @@ class FaissIndex:
                 )
             begin = end
         self._index.ntotal = len(ids)
-        self._index.set_direct_map_type(faiss.DirectMap.Hashtable)
+        self._index.set_direct_map_type(_BY_ID)
 
     def remove(self, entry_id: int) -> None:
         self.remove_many(np.array([entry_id], dtype=np.int64))
@@ -132,15 +136,21 @@ class FaissIndex:
         held = self._index.invlists
         return np.fromiter((held.list_size(cluster) for cluster in range(self.clusters)), dtype=np.int64)
 
-    def contents_of(self, cluster: int) -> Contents:
-        held = self._index.invlists
-        size = held.list_size(cluster)
-        if not size:
-            return _nothing(self.dimension, self.storage)
-        ids = faiss.rev_swig_ptr(held.get_ids(cluster), size).copy()
+    def size_of(self, cluster: int) -> int:
+        return int(self._index.invlists.list_size(cluster))
+
+    def contents_of(self, cluster: int, begin: int, end: int) -> Contents:
+        """The rows of a cluster from one place to before another."""
+        held, size = self._index.invlists, self.size_of(cluster)
+        ids = faiss.rev_swig_ptr(held.get_ids(cluster), size)[begin:end].copy()
         codes = faiss.rev_swig_ptr(held.get_codes(cluster), size * self._index.code_size)
-        vectors = _vectors(codes.reshape(size, -1), self.storage)
-        return Contents(ids, vectors, np.full(size, cluster, dtype=np.int32))
+        vectors = _vectors(codes.reshape(size, -1)[begin:end], self.storage)
+        return Contents(ids, vectors, np.full(end - begin, cluster, dtype=np.int32))
+
+    def nothing(self) -> Contents:
+        no_ids, no_lists = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32)
+        no_codes = np.empty((0, self._index.code_size), dtype=np.uint8)
+        return Contents(no_ids, _vectors(no_codes, self.storage), no_lists)
 
     def _neighbours(self, ids: list[int], cosines: list[float]) -> Neighbours:
         found = [(entry_id, cosine) for entry_id, cosine in zip(ids, cosines, strict=True) if entry_id >= 0]
@@ -150,11 +160,6 @@ class FaissIndex:
             ((entry_id, max(-1.0, min(1.0, cosine))) for entry_id, cosine in found),
             (where.get(entry_id) >> _CLUSTER_BITS for entry_id, _ in found),
         )
-
-
-def joined(parts: Iterator[Contents]) -> Contents:
-    ids, vectors, lists = zip(*parts, strict=True)
-    return Contents(np.concatenate(ids), np.concatenate(vectors), np.concatenate(lists))
 
 
 def _lists_of(quantizer: Any, dimension: int, clusters: int, storage: Storage) -> Any:
@@ -171,16 +176,12 @@ def _codes(vectors: Rows, storage: Storage) -> NDArray[np.uint8]:
 
 
 def _vectors(codes: NDArray[np.uint8], storage: Storage) -> Rows:
-    return codes.copy().view(np.float32 if storage == "float32" else np.float16)
+    copied = codes.copy()
+    return copied.view(np.float32) if storage == "float32" else copied.view(np.float16)
 
 
 def _wide(vectors: Rows) -> Floats:
     return np.ascontiguousarray(vectors, dtype=np.float32)
-
-
-def _nothing(dimension: int, storage: Storage) -> Contents:
-    vectors = _vectors(_codes(np.empty((0, dimension), dtype=np.float32), storage), storage)
-    return Contents(np.empty(0, dtype=np.int64), vectors, np.empty(0, dtype=np.int32))
 
 
 def _alone() -> None:

@@ -7,25 +7,30 @@ is noted in a journal too, and played on the new one before it takes the old one
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from queue import Empty, SimpleQueue
 
 import numpy as np
 
 from ..model import Vector
-from .faiss_index import Contents, FaissIndex, joined
+from .faiss_index import Contents, FaissIndex
 from .frozen import FrozenSpace, Ids
 from .neighbours import Neighbours
 from .plan import Plan, Shape, why_rebuild
-from .training import Pause, draw, probes_for, rank
+from .training import Drawn, Pause, draw, probes_for, rank
 
-_AT_A_SEARCH = 64  # changes that a search applies itself: about a millisecond
-_AT_A_SEARCH_OF_ALL = 1_024  # the same where nothing is assigned
-_AT_ONCE = 256
+_AT_A_TIME = 64  # changes that are applied: some milliseconds, mostly for finding their clusters
+_AT_A_TIME_FLAT = 1_024  # the same where there is nothing to find
+_MANY = 256
+_PATIENCE_S = 0.02  # how long a search waits for changes being applied, rather than not see them
 _KEPT_QUERIES = 256
 _KEPT_RANKS = 512
 _FEWEST_RANKS = 64
@@ -33,6 +38,7 @@ _VECTORS_AT_ONCE = 1_024  # compared while a search waits: some tenths of a mill
 _REST = 50  # after a true nearest was looked for, so many times as long nothing is: two hundredths of a core
 _LEAST_REST_S = 0.1
 _AFTER_FAULT_S = 60.0
+_NICENESS = 10
 
 _Changes = dict[int, Vector | None]  # None: removed
 
@@ -46,8 +52,9 @@ class LiveIndex:
         self._frozen = frozen
         self._index = FaissIndex(dimension, storage=plan.storage)
         self._noted: SimpleQueue[tuple[int, Vector | None]] = SimpleQueue()
-        self._applying = threading.Lock()  # taken before the other
-        self._guard = threading.Lock()  # of the index: held for a millisecond or so
+        self._thawing = threading.Lock()
+        self._applying = threading.Lock()  # taken before the next
+        self._guard = threading.Lock()  # of the index: held for a millisecond or so, the other for some
         self._journal: _Changes | None = None
         self._added = 0
         self._built_with = 0
@@ -78,6 +85,10 @@ class LiveIndex:
     def probes(self) -> int:
         return self._index.probes
 
+    @property
+    def _may_rebuild(self) -> bool:
+        return time.monotonic() > self._rebuild_after
+
     def note(self, entry_id: int, vector: Vector | None) -> None:
         """From the loop: to be added, or removed if None."""
         self._noted.put((entry_id, vector))
@@ -87,16 +98,16 @@ class LiveIndex:
         """Cheap, from any thread."""
         return (
             self._frozen is not None
-            or self.waiting > _AT_ONCE
-            or (self.clusters == 1 and len(self._index) > self._plan.flat)
+            or self.waiting > _MANY
+            or (self.clusters == 1 and len(self._index) > self._plan.flat and self._may_rebuild)
             or (self._to_try is not None and time.monotonic() > self._rests_until)
         )
 
     def search(self, vector: Vector, k: int) -> Neighbours:
         """Every change noted before is seen, unless more are waiting than a search has time for."""
-        if self._applying.acquire(blocking=False):
+        if self._applying.acquire(timeout=_PATIENCE_S):
             try:
-                self._apply(_AT_A_SEARCH_OF_ALL if self.clusters == 1 else _AT_A_SEARCH)
+                self._apply()
             finally:
                 self._applying.release()
         if 2 * len(self._index) > self._plan.flat:
@@ -110,38 +121,51 @@ class LiveIndex:
         self._thaw()
         while self._apply_some():
             pause()
-        if time.monotonic() > self._rebuild_after and why_rebuild(self._plan, self._shape()):
+        if self._may_rebuild and why_rebuild(self._plan, self._shape()):
             self._rebuild(pause)
         elif self.clusters > 1 and self._to_try is not None and time.monotonic() > self._rests_until:
             self._try_one(self._to_try, pause)
 
     def copy(self) -> tuple[Contents, FaissIndex]:
-        """What is in the index, list after list: a search waits for one of them to be copied at most."""
+        """What is in the index. A search waits for a small part of it to be copied at most."""
+        self._thaw()
         while self._apply_some():
             pass
         index = self._index
-        return joined(self._lists_of(index)), index
+        ids, vectors, lists = zip(index.nothing(), *self._pieces_of(index), strict=True)
+        copied = Contents(np.concatenate(ids), np.concatenate(vectors), np.concatenate(lists))
+        _, first = np.unique(copied.ids, return_index=True)
+        return (copied if len(first) == len(copied.ids) else copied.at(first)), index
 
     def sizes(self) -> list[int]:
         with self._guard:
-            return self._index.sizes().tolist()
+            sizes: list[int] = self._index.sizes().tolist()
+        return sizes
 
-    def _lists_of(self, index: FaissIndex) -> Iterator[Contents]:
+    def _pieces_of(self, index: FaissIndex) -> Iterator[Contents]:
+        """Each list from its end: removing moves the last of a list into the place, so what was not copied yet never
+        comes to lie behind. It may come to be copied twice."""
         for cluster in range(index.clusters):
-            with self._guard:
-                yield index.contents_of(cluster)
+            end = index.size_of(cluster)
+            while end:
+                with self._guard:
+                    end = min(end, index.size_of(cluster))
+                    begin = max(0, end - _VECTORS_AT_ONCE)
+                    contents = index.contents_of(cluster, begin, end)
+                yield contents
+                end = begin
 
     def _apply_some(self) -> bool:
         with self._applying:
-            return self._apply(_AT_ONCE)
+            return self._apply()
 
-    def _apply(self, most: int) -> bool:
+    def _apply(self) -> bool:
         """Whether there was anything. Of several changes of one entry the last counts."""
         if self._frozen is not None:
             return False  # first what they are changes of
         changes: _Changes = {}
         try:
-            for _ in range(most):
+            for _ in range(_AT_A_TIME_FLAT if self.clusters == 1 else _AT_A_TIME):
                 entry_id, vector = self._noted.get_nowait()
                 changes[entry_id] = vector
         except Empty:
@@ -155,20 +179,21 @@ class LiveIndex:
         return True
 
     def _thaw(self) -> None:
-        frozen = self._frozen
-        if frozen is None:
-            return
-        index = FaissIndex(
-            frozen.vectors.shape[1],
-            storage=self._plan.storage,
-            centroids=frozen.centroids,
-            probes=frozen.probes,
-        )
-        lists = np.zeros(len(frozen), dtype=np.int32) if frozen.lists is None else frozen.lists
-        index.fill(frozen.ids, frozen.vectors, lists)
-        with self._applying:
-            self._put(index)
-            self._frozen = None
+        with self._thawing:
+            frozen = self._frozen
+            if frozen is None:
+                return
+            index = FaissIndex(
+                frozen.vectors.shape[1],
+                storage=self._plan.storage,
+                centroids=frozen.centroids,
+                probes=frozen.probes,
+            )
+            lists = np.zeros(len(frozen), dtype=np.int32) if frozen.lists is None else frozen.lists
+            index.fill(frozen.ids, frozen.vectors, lists)
+            with self._applying:
+                self._put(index)
+                self._frozen = None
 
     def _rebuild(self, pause: Pause) -> None:
         with self._applying:
@@ -176,22 +201,33 @@ class LiveIndex:
         try:
             self._rebuild_after = time.monotonic() + _AFTER_FAULT_S
             contents, _ = self.copy()
-            drawn = draw(contents, list(self._asked), plan=self._plan, pause=pause)
+            drawn = _in_no_hurry(partial(draw, contents, list(self._asked), plan=self._plan, pause=pause))
             with self._applying:
                 changed = _ids(self._journal)
             # What changed while the copy was made may be in it twice, or not at all: the journal says what holds.
-            stays = ~np.isin(contents.ids, changed)
-            drawn.index.fill(contents.ids[stays], contents.vectors[stays], drawn.lists[stays])
-            with self._applying:
-                _play(self._journal, drawn.index, guard=nullcontext())
-                self._ranks.clear()
-                self._ranks.extend(drawn.ranks)
-                self._set_probes(drawn.index)
-                self._put(drawn.index)
+            stays = np.flatnonzero(~np.isin(contents.ids, changed))
+            drawn.empty.fill(*contents._replace(lists=drawn.lists).at(stays))
+            while not self._took_over(drawn):
+                pause()
             self.rebuilds += 1
             self._rebuild_after = 0.0
         finally:
             self._journal = None
+
+    def _took_over(self, drawn: Drawn) -> bool:
+        """Play the journal on the new index; put it in the old one's place if there was little to play."""
+        index = drawn.empty
+        with self._applying:
+            changes, self._journal = self._journal or {}, {}
+            if len(changes) <= _AT_A_TIME:
+                _play(changes, index, guard=nullcontext())
+                self._ranks.clear()
+                self._ranks.extend(drawn.ranks)
+                self._set_probes(index)
+                self._put(index)
+                return True
+        _play(changes, index, guard=nullcontext())
+        return False
 
     def _put(self, index: FaissIndex) -> None:
         self._added, self._built_with = 0, len(index)
@@ -238,6 +274,17 @@ class LiveIndex:
             is_short_of_recall=len(self._ranks) >= _FEWEST_RANKS
             and found < self._plan.recall * len(self._ranks),
         )
+
+
+def _in_no_hurry(work: Callable[[], Drawn]) -> Drawn:
+    """On a thread of low priority. This one keeps its own, since others may wait for the locks it takes."""
+    with ThreadPoolExecutor(1, "index training", initializer=_yield_to_others) as thread:
+        return thread.submit(work).result()
+
+
+def _yield_to_others() -> None:
+    if sys.platform == "linux":  # where threads have a priority of their own
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
 
 
 def _play(changes: _Changes, index: FaissIndex, *, guard: AbstractContextManager[object]) -> None:

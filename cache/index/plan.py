@@ -8,6 +8,8 @@ from typing import Literal
 
 import numpy as np
 
+from .frozen import Rows
+
 Storage = Literal["float32", "float16", "int8"]
 
 _BYTES = {"float32": 4, "float16": 2, "int8": 1}
@@ -32,22 +34,21 @@ class Plan:
     growth: int = 4
     unevenness: float = 2.0
 
-    @property
-    def few_kept_as(self) -> type[np.float32 | np.float16]:
-        return np.float32 if self.storage == "float32" else np.float16
+    def few_kept_as(self, vectors: Rows) -> Rows:
+        return vectors.astype(np.float32) if self.storage == "float32" else vectors.astype(np.float16)
 
     def bytes_of(self, dimension: int, *, is_few: bool) -> int:
         """What one more vector costs in memory."""
         if is_few:
-            return dimension * np.dtype(self.few_kept_as).itemsize + _BESIDE_FEW
+            return dimension * (4 if self.storage == "float32" else 2) + _BESIDE_FEW
         return dimension * _BYTES[self.storage] + _BESIDE
 
     def clusters(self, vectors: int) -> int:
         return max(2, round(4 * math.sqrt(vectors)))
 
     def most_probes(self, clusters: int) -> int:
-        """Beyond a quarter of the lists it is better to draw the lists anew."""
-        return max(8, clusters // 4)
+        """Beyond a quarter of the lists it is better to draw the lists anew. A recall of 1 only all of them give."""
+        return clusters if self.recall == 1 else min(clusters, max(8, clusters // 4))
 
 
 @dataclass(frozen=True, slots=True)

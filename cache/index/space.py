@@ -12,13 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..model import Vector
-from .frozen import FrozenSpace, Ids
+from .frozen import FrozenSpace, Ids, Rows
 from .live_index import LiveIndex
 from .neighbours import Neighbours
 from .plan import Plan
 from .upkeep import Upkeep
-
-Few = NDArray[np.float32] | NDArray[np.float16]
 
 _BYTES = 700  # of a space with nothing in it
 _NEIGHBOURS = 8
@@ -42,7 +40,7 @@ class Space:
         self._plan = plan
         self._upkeep = upkeep
         self._wall = wall
-        self._few: dict[int, Few] = {}
+        self._few: dict[int, Rows] = {}
         self._live: LiveIndex | None = None
 
     def __repr__(self) -> str:
@@ -66,7 +64,7 @@ class Space:
         if self._live is not None:
             self._note(self._live, entry_id, vector)
             return
-        self._few[entry_id] = vector.astype(self._plan.few_kept_as)
+        self._few[entry_id] = self._plan.few_kept_as(vector)
         if len(self._few) > self._plan.few:
             self._grow(LiveIndex(self.dimension, self._plan))
 
@@ -83,7 +81,7 @@ class Space:
         if len(frozen) > self._plan.few:
             self._grow(LiveIndex(self.dimension, self._plan, frozen=frozen))
         else:
-            vectors = frozen.vectors.astype(self._plan.few_kept_as)
+            vectors = self._plan.few_kept_as(frozen.vectors)
             self._few = {
                 entry_id: row.copy() for entry_id, row in zip(frozen.ids.tolist(), vectors, strict=True)
             }
@@ -115,7 +113,7 @@ class Space:
         few, live = self._few, self._live
         if live is None:
             kept = few.copy()
-            vectors = np.array(list(kept.values()), dtype=self._plan.few_kept_as).reshape(-1, self.dimension)
+            vectors = self._plan.few_kept_as(np.array(list(kept.values())).reshape(-1, self.dimension))
             ids, lists, index = np.fromiter(kept, dtype=np.int64), None, None
         else:
             (ids, vectors, lists), index = live.copy()
@@ -157,7 +155,7 @@ class Space:
         return times
 
 
-def _compared(few: dict[int, Few], vector: Vector) -> Neighbours:
+def _compared(few: dict[int, Rows], vector: Vector) -> Neighbours:
     if not few:
         return Neighbours()
     cosines = np.clip(np.array(list(few.values()), dtype=np.float32) @ vector, -1.0, 1.0)

@@ -27,7 +27,7 @@ Ranks = list[int]
 
 
 class Drawn(NamedTuple):
-    index: FaissIndex  # empty, with its centroids
+    empty: FaissIndex  # with its centroids
     lists: Lists  # where each row falls in it
     ranks: Ranks  # of the list that holds the true nearest, for some queries
 
@@ -52,7 +52,7 @@ def rank(vector: Vector, centroids: Floats, cluster: int) -> int:
 
 def probes_for(ranks: Sequence[int], *, recall: float, most: int) -> int:
     """Lists to look into, so that half of the misses that are allowed remain: the ranks are a sample only."""
-    if not ranks:
+    if not ranks or recall == 1:
         return most
     ordered = sorted(ranks)
     wanted = math.ceil((1 + recall) / 2 * len(ordered))
@@ -83,7 +83,7 @@ def _queries(vectors: Rows, asked: Sequence[Vector], near: float, dice: np.rando
     noise -= np.sum(noise * picked, axis=1, keepdims=True) * picked
     noise /= np.linalg.norm(noise, axis=1, keepdims=True)
     cosines = dice.uniform(near, 1.0, (len(picked), 1)).astype(np.float32)
-    turned = cosines * picked + np.sqrt(1 - cosines**2) * noise
+    turned: Floats = cosines * picked + np.sqrt(1 - cosines * cosines) * noise
     return np.concatenate([np.stack(asked[-_QUERIES:]), turned]) if asked else turned
 
 

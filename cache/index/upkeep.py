@@ -1,16 +1,12 @@
-"""The thread that keeps indexes in order behind everything else: one a process, of low priority, begun when needed."""
+"""The thread that keeps indexes in order behind everything else: one a process, begun when needed."""
 
 from __future__ import annotations
 
-import os
-import sys
 import threading
 import time
 from typing import Protocol
 
 from .training import Pause
-
-_NICENESS = 10
 
 
 class Tended(Protocol):
@@ -57,8 +53,6 @@ class Upkeep:
             self._thread.join()
 
     def _run(self) -> None:
-        if sys.platform == "linux":  # where threads have a priority of their own
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
         while (index := self._next()) is not None:
             try:
                 index.tend(self._pause)

@@ -170,6 +170,7 @@ def settings_for(
 async def running_gateway(
     *upstreams: ScriptedUpstream | str,
     valkey: Valkey | None = None,
+    cache_url: str | None = None,
     settings: Settings | None = None,
     on_failed_login: Callable[[str, str | None], None] = lambda _address, _key_id: None,
     **sections: Any,
@@ -183,7 +184,7 @@ async def running_gateway(
         runtime = Runtime(
             worker=0,
             durable_url=valkey.url,
-            cache_url=valkey.url,
+            cache_url=cache_url or valkey.url,
             secret=b"s" * 32,
             live_workers=lambda: 1,
             on_control=controls.append,

@@ -29,12 +29,14 @@ class Exchange:
         self,
         reply: Reply,
         *,
+        upstream_model: str,
         attempts: Sequence[Attempt],
         trial: Trial,
         idle_s: float,
         deadline_s: float,
         max_event_bytes: int,
     ) -> None:
+        self.upstream_model = upstream_model  # what the member was asked for
         self.status = reply.status
         self.headers: Mapping[str, str] = reply.headers
         self.content_type = reply.headers.get("content-type", "").partition(";")[0].strip().lower()

@@ -102,6 +102,7 @@ class Sender:
             reply = await self._send(member, request, attempt, timeouts, deadline_s)
             exchange = Exchange(
                 reply,
+                upstream_model=member.upstream_model,
                 attempts=attempts,
                 trial=trial,
                 idle_s=timeouts.idle_s,

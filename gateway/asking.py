@@ -11,7 +11,7 @@ import time
 import structlog
 from msgspec.structs import replace
 
-from backends import Attempt, BackendError, Member, Pools, UpstreamRequest
+from backends import Attempt, BackendError, Pools, UpstreamRequest
 from cache import Answer, Claims, SemanticCache, Ticket
 
 from . import notes
@@ -73,15 +73,9 @@ class Asking:
     async def _ask_backend(self, call: Call, flight: AnswerFlight, timeline: Timeline) -> Reading | None:
         """The reply, read into the flight; None where it was a refusal. Raises ApiError."""
         upstream = notes.UpstreamSpans(timeline, operation=call.dialect.operation)
-        asked: list[Member] = []
-
-        def body(member: Member) -> bytes:
-            asked.append(member)
-            return call.upstream_body(member)
-
         request = UpstreamRequest(
             path=call.dialect.path,
-            body=body,
+            body=call.upstream_body,
             headers=upstream.headers,
             is_stream=call.wish.wants_stream,
             needs=call.route.needs,
@@ -97,9 +91,7 @@ class Asking:
             async with exchange:
                 timeline.backend = exchange.member
                 span = upstream.link(exchange.attempts[-1])
-                outcome = await relay_in(
-                    exchange, flight, call, span=span, upstream_model=asked[-1].upstream_model
-                )
+                outcome = await relay_in(exchange, flight, call, span=span)
             error = None
         except BackendError as failure:
             refusal = from_backend(failure)

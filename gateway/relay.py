@@ -55,15 +55,13 @@ AnswerFlights = Flights[Head, Frame, Outcome]
 AnswerSeat = Seat[Head, Frame, Outcome]
 
 
-async def relay_in(
-    exchange: Exchange, flight: AnswerFlight, call: Call, *, span: Link, upstream_model: str
-) -> Outcome | None:
+async def relay_in(exchange: Exchange, flight: AnswerFlight, call: Call, *, span: Link) -> Outcome | None:
     """Read the exchange to its end into the flight. None: it was refused.
 
     Where a pool maps the public name of a model to another, callers read the public one, as they will on a hit.
     Raises ApiError where the reply is no answer: the flight then fails, before or after its first byte.
     """
-    model = None if call.wish.model == upstream_model else call.wish.model
+    model = mapped_back(exchange, call.wish.model)
     if exchange.status != 200:
         error = normalise(
             exchange.status,
@@ -79,7 +77,7 @@ async def relay_in(
         return Outcome(await _relay_stream(exchange, flight, call.dialect.reader(model)))
     body = mend(await exchange.read(ANSWER_LIMIT_BYTES))
     try:
-        body = body if model is None else renamed(body, model)
+        body = renamed(body, model)
         outcome = Outcome(call.dialect.read_json(body), body)
     except (NotAnAnswer, msgspec.DecodeError) as error:
         raise UpstreamError(
@@ -87,6 +85,11 @@ async def relay_in(
         ) from error
     flight.begin(Head(exchange.member, span))
     return outcome
+
+
+def mapped_back(exchange: Exchange, model: str) -> str | None:
+    """The public name, where the pool maps it to another."""
+    return None if exchange.upstream_model == model else model
 
 
 async def _relay_stream(exchange: Exchange, flight: AnswerFlight, reader: StreamReader) -> Reading:
@@ -106,9 +109,7 @@ async def _relay_stream(exchange: Exchange, flight: AnswerFlight, reader: Stream
     if not reader.is_complete:
         # [DONE] alone proves nothing: vLLM sends it after an error, too.
         exchange.reject("incomplete_stream")
-        raise UpstreamError(
-            "The model server ended the stream without saying why.", code="incomplete_stream"
-        )
+        raise UpstreamError("The model server ended the stream without saying why.", code="incomplete_stream")
     owed = reader.owed()
     if owed:
         flight.push(owed, sum(len(frame.data) for frame in owed))

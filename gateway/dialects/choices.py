@@ -160,7 +160,7 @@ class ChoicesReader:
         if plain is None:
             return self._take_any(data)
         self._choice(plain[0]).grow_text(plain[1])
-        frame = encode(data if self._model is None else renamed(data, self._model))
+        frame = encode(renamed(data, self._model))
         return Frame(frame, frame)
 
     def _take_any(self, data: bytes) -> Frame:

@@ -13,6 +13,8 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 
+import msgspec
+
 from backends import BackendError, Member, Pools, UnknownModel, UpstreamRequest, Version
 from cache import Answer, Audits, Exchange, Hit, Question, SemanticCache
 
@@ -21,7 +23,8 @@ from ..body import Json, canonical
 from ..call import Call
 from ..dialects import CHAT, Dialect
 from ..notes import tokens
-from ..relay import ANSWER_LIMIT_BYTES
+from ..relay import ANSWER_LIMIT_BYTES, mapped_back
+from ..replies.model_name import renamed
 
 _DEADLINE_S = 120.0
 _STORE_S = 1.0
@@ -76,8 +79,9 @@ class Asker:
             async with await self._pools.open(version, request, deadline_s=deadline_s) as exchange:
                 if exchange.status != 200:
                     return None
-                reading = dialect.read_json(await exchange.read(ANSWER_LIMIT_BYTES))
-        except (BackendError, NotAnAnswer):
+                answer = await exchange.read(ANSWER_LIMIT_BYTES)
+                reading = dialect.read_json(renamed(answer, mapped_back(exchange, version.model)))
+        except (BackendError, NotAnAnswer, msgspec.DecodeError):
             return None
         return reading
 
@@ -144,7 +148,6 @@ class ServedAudits:
         self._share = share
         self._rng = rng
         self._waiting: asyncio.Queue[tuple[Call, Question, Hit]] = asyncio.Queue(_WAITING)
-        self.dropped = 0
 
     def consider(self, call: Call, question: Question, hit: Hit) -> None:
         """A hit was served. Returns at once."""
@@ -152,14 +155,16 @@ class ServedAudits:
             try:
                 self._waiting.put_nowait((call, question, hit))
             except asyncio.QueueFull:
-                self.dropped += 1
+                self._audits.counts.dropped += 1
 
     async def run(self) -> None:
         while True:
             call, question, hit = await self._waiting.get()
             started = time.monotonic()
             reading = await self._asker.ask(call.version, partial(_unhurried, call), dialect=call.dialect)
-            if reading is not None and reading.reason is None:
+            if reading is None:
+                self._audits.counts.dropped += 1  # nothing left to spend, or nobody answered
+            elif reading.reason is None:
                 self._audits.note_served(
                     question,
                     hit,

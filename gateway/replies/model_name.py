@@ -10,8 +10,10 @@ _member = re.compile(rb'("model"\s*:\s*)"(?:[^"\\]|\\.)*"').search
 _read_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
-def renamed(document: bytes, model: str) -> bytes:
-    """A JSON object with this `model`, where it has one. Raises msgspec.DecodeError if it is no object."""
+def renamed(document: bytes, model: str | None) -> bytes:
+    """A JSON object with this `model` (None: its own), where it has one. Raises msgspec.DecodeError if it is none."""
+    if model is None:
+        return document
     name = msgspec.json.encode(model)
     found = _member(document)
     if (

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
+from cache import Audits
 from gateway.evidence.judging import Spending
 from tests.cache.prepared import prepared_model
 from tests.running import RunningGateway, running_gateway
@@ -24,9 +26,12 @@ class Model(ScriptedUpstream):
         super().__init__()
         self.verdict = verdict
         self.judgements: list[Call] = []
+        self.is_free = asyncio.Event()
+        self.is_free.set()
         self.handler = self._answer
 
     async def _answer(self, call: Call, wire: Wire) -> None:
+        await self.is_free.wait()
         is_judgement = "compare answers" in call.json["messages"][0]["content"]
         if is_judgement:
             self.judgements.append(call)
@@ -96,7 +101,8 @@ async def test_after_its_audit_a_question_has_an_answer_of_its_own() -> None:
         await ask(gateway, ASKED)
         assert await ask(gateway, SAME) == "HIT-SEMANTIC"
         await audited(gateway)
-        assert await ask(gateway, SAME) == "HIT-EXACT"
+        reply = await gateway.chat(SAME)
+        assert (reply.headers["x-cache"], reply.json()["model"]) == ("HIT-EXACT", "m1")
 
 
 async def test_without_anything_to_spend_hits_are_served_and_not_audited() -> None:
@@ -120,3 +126,44 @@ def test_so_many_calls_an_hour_and_no_more() -> None:
     assert [spending.take() for _ in range(3)] == [True, True, False]
     at = 3_600.0
     assert [spending.take() for _ in range(3)] == [True, True, False]
+
+
+async def test_no_hit_is_audited_where_none_is_to_be() -> None:
+    async with Model() as model, running_gateway(model, cache=cache(served_share=0)) as gateway:
+        await ask(gateway, ASKED)
+        for _ in range(50):
+            assert await ask(gateway, SAME) == "HIT-SEMANTIC"
+        assert len(model.calls) == 1
+
+
+async def test_what_audits_may_cost_is_shared_by_fresh_answers_and_judgements() -> None:
+    spent = cache(judge="m2", calls_per_hour=1)
+    async with Model() as model, running_gateway(model, cache=spent) as gateway:
+        await ask(gateway, ASKED)
+        assert await ask(gateway, SAME) == "HIT-SEMANTIC"
+        counts = audits_of(gateway).counts
+        await eventually(lambda: counts.unjudged == 1, within_s=10)
+        assert len(model.calls) == 2  # the question, and its fresh answer
+        assert model.judgements == []
+
+        assert model.judgements == []
+
+
+async def test_hits_beyond_what_may_wait_are_not_audited_and_counted() -> None:
+    async with Model() as model, running_gateway(model, cache=cache(shadow_share=0)) as gateway:
+        await ask(gateway, ASKED)
+        model.is_free.clear()
+        for _ in range(36):
+            assert (await gateway.chat(SAME)).headers["x-cache"] == "HIT-SEMANTIC"
+        await eventually(
+            lambda: len(model.calls) == 2, within_s=10
+        )  # one is being asked for, the others wait
+        assert 3 <= audits_of(gateway).counts.dropped <= 4
+        model.is_free.set()
+        await audited(gateway)
+
+
+def audits_of(gateway: RunningGateway) -> Audits:
+    evidence = gateway.plane.cache.evidence
+    assert isinstance(evidence, Audits)
+    return evidence

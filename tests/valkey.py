@@ -19,8 +19,9 @@ from gateway.store.client import StoreClient
 class Valkey:
     """Started by `running_valkey`. After `kill` or `stop`, `start` brings it back on the same data."""
 
-    def __init__(self, process: StoreProcess) -> None:
+    def __init__(self, process: StoreProcess, folder: Path) -> None:
         self._process = process
+        self.folder = folder / "store"  # its data
         self.url = ""
 
     @property
@@ -56,7 +57,7 @@ class Valkey:
 async def running_valkey() -> AsyncIterator[Valkey]:
     # Not pytest's tmp_path: its length may exceed what a socket path can hold.
     folder = Path(tempfile.mkdtemp(prefix="eg-"))
-    server = Valkey(StoreProcess(folder))
+    server = Valkey(StoreProcess(folder), folder)
     await server.start()
     try:
         yield server

@@ -1,6 +1,7 @@
 """Lists words that exclude each other: two questions that differ in them are different questions.
 
-Each line is a group. Two texts clash in a group if both use it and not with the same members.
+Each group names its sides, each by one word or by several that mean the same here (a/b). Two texts clash in a group if
+both use it and not with the same sides.
 """
 
 from __future__ import annotations
@@ -8,41 +9,61 @@ from __future__ import annotations
 import re
 
 _GROUPS = """
-enable disable | activate deactivate | on off | up down | in out | open close | start stop | begin end
-add remove | insert delete | create delete | increase decrease | raise lower | increase reduce | grow shrink
-before after | earlier later | first last | above below | over under | inside outside
-more less | more fewer | most least | maximum minimum | max min | high low | higher lower | highest lowest
-big small | large small | bigger smaller | larger smaller | long short | longer shorter | wide narrow
-buy sell | lend borrow | import export | input output | upload download | send receive | push pull
-accept reject | accept decline | accept refuse | allow deny | allow block | allow forbid | permit forbid
-approve reject
-lock unlock | install uninstall | mount unmount | subscribe unsubscribe | follow unfollow | connect disconnect
-encrypt decrypt | encode decode | compress decompress | zip unzip | pack unpack | serialize deserialize
-show hide | win lose | gain lose | pass fail | succeed fail | true false | yes no | best worst | better worse
-good bad | cheap expensive | cheapest expensive | safe dangerous | legal illegal
-possible impossible | hot cold | warm cool
-fast slow | faster slower | fastest slowest | early late | old new | older newer | oldest newest | young old
-left right | north south east west | northern southern eastern western
-vertical horizontal | row column | male female | men women | boy girl | guy girl | mother father
-son daughter | husband wife
-love hate | like dislike | gain loss | profit loss | advantage disadvantage | pro con | benefit drawback
-arrive depart | arrival departure | enter exit | entrance exit | sunrise sunset | day night | morning evening
-ascend descend | ascending descending | encourage discourage | attack defend | credit debit | deposit withdraw
-public private | internal external | online offline | manual automatic | sync async | synchronous asynchronous
-positive negative | plus minus | multiply divide | odd even | rich poor | strong weak | hard soft | hard easy
-empty full | dry wet | dark light | heavy light | thick thin | deep shallow | alive dead | single married
-freeze thaw | melt freeze | expand collapse | merge split | join leave | hire fire | lead follow
-daily weekly monthly quarterly yearly
-second minute hour day week month year
+enable/activate disable/deactivate | on off | up down | in out | open close | start/begin stop end | pause resume
+add/create/insert/append remove/delete/drop | book/order/reserve/set cancel | commit revert | save discard
+increase/raise/grow/rise/boost decrease/reduce/lower/shrink/fall/lessen | upgrade downgrade | promote demote
+before after during within | earlier later | first second last next previous final | above below | over under
+inside outside | indoor outdoor | indoors outdoors | upper lower | front back | ahead behind | top bottom
+more/most less/least/fewer/fewest | maximum/max minimum/min | high low | higher lower | highest lowest
+big/large small/little/tiny | bigger/larger smaller | biggest/largest smallest | long short tall | longer shorter taller
+longest shortest tallest | wide narrow | wider narrower | deep shallow | deeper shallower | thick thin | thicker thinner
+heavy light | heavier lighter | heaviest lightest | near/close far | nearer/closer farther/further
+nearest/closest farthest/furthest | fast/quick slow | faster/quicker slower | fastest/quickest slowest
+old young new | older younger newer | oldest youngest newest | early late | strong weak | stronger weaker
+good bad | better worse | best worst | hard easy | hard soft | harder easier | cheap expensive
+cheaper/cheap expensive | cheapest priciest | loud quiet | louder quieter | rich poor | richer poorer
+hot cold warm cool | hotter colder warmer cooler | dark light | darker lighter | dry wet | empty full | odd even
+strength weakness | strengths weaknesses
+buy/purchase sell | lend borrow | import export | input output | upload download | send receive | push pull
+sender receiver/recipient | buyer seller | debit credit debt | gross net | simple compound | supply demand
+deposit withdraw | income expense | profit loss | gain lose | win lose | won lost | pass fail | passed failed
+succeed fail | charge refund | cash card cheque check | charged refunded | lock unlock
+accept/approve/allow/permit reject/decline/refuse/deny/block/forbid | follow unfollow | link unlink | attack defend
+arrive depart | arrival departure | enter/entrance/entry exit | encrypt decrypt | encode decode | compress decompress
+pack unpack | serialize deserialize | show hide | include exclude | including excluding/except | true false | yes no
+ascend descend | ascending descending | advantage disadvantage | pro con | benefit/upside drawback/downside
+cause effect symptom treatment cure | cause prevent | love/like hate/dislike | safe dangerous | possible impossible
+positive negative | plus minus | multiply divide | public private | internal external | online offline
+manual automatic | sync async | synonym antonym | noun verb adjective adverb | vowel consonant | major minor
+left right | north south east west | northern southern eastern western | vertical horizontal | row column
+male/men/man/guy female/women/woman | boy girl | mother/mom/mum father/dad | son daughter | brother sister
+uncle aunt | nephew niece | grandfather grandmother | husband wife | king queen | boyfriend girlfriend
+employer employee | landlord tenant | teacher student | doctor patient | parent child | guilty innocent | dead alive
+single married divorced | freeze thaw melt | expand collapse | merge split | join leave | hire fire | lead follow
+encourage discourage | cat dog horse | red blue green yellow white black orange purple pink brown gray
+domestic international | urban rural | vegetarian carnivore | virus bacteria/bacterium | unless if
+simplified traditional | formal informal casual | win draw | double/twice triple/thrice once half quadruple
+day night | sunrise sunset | morning afternoon evening noon midnight | weekday weekend
+daily weekly monthly quarterly yearly | second minute hour day week month year
 monday tuesday wednesday thursday friday saturday sunday
 january february march april may june july august september october november december
-spring summer autumn winter | breakfast lunch dinner
-json xml yaml csv html markdown | windows linux macos android ios | major minor | domestic international
-income expense | buyer seller | employer employee | landlord tenant | teacher student | doctor patient | parent child
-north south | summer winter | breakfast dinner | urban rural | vegetarian carnivore
-strengths weaknesses | verify unverify | follow unfollow | freeze unfreeze
-block unblock | link unlink | archive unarchive | tall short
+spring summer autumn/fall winter | breakfast lunch dinner | christmas easter halloween thanksgiving
+json xml yaml csv html markdown | windows linux macos android ios
+meter kilometer centimeter millimeter mile foot inch yard | gram kilogram milligram pound ounce ton stone
+liter milliliter gallon pint quart cup tablespoon teaspoon | celsius fahrenheit kelvin
+dollar euro yen yuan rupee ruble peso franc won bitcoin sterling | bit byte
+poem story essay letter/email/mail speech song joke tweet | haiku limerick sonnet
+hundred thousand million billion
 """
+# "Turn it off on my phone" is about off: the other is a preposition far more often.
+_PREPOSITIONS = frozenset(("on", "in", "up", "over"))
+_SPELLINGS = {
+    "feet": "foot", "metre": "meter", "kilometre": "kilometer", "km": "kilometer", "centimetre": "centimeter",
+    "cm": "centimeter", "millimetre": "millimeter", "mm": "millimeter", "kilo": "kilogram",
+    "kg": "kilogram", "lb": "pound", "lbs": "pound", "oz": "ounce", "litre": "liter", "usd": "dollar", "eur": "euro",
+    "gbp": "sterling", "jpy": "yen", "cny": "yuan", "rmb": "yuan", "inr": "rupee", "rouble": "ruble", "btc": "bitcoin",
+    "tonne": "ton", "grey": "gray", "1st": "first", "2nd": "second",
+}  # fmt: skip
 _GROUPS_ZH = """
 打开 关闭 | 开启 关闭 | 开通 取消 注销 | 增加 减少 | 上升 下降 | 上涨 下跌 | 涨 跌 | 买 卖 | 最大 最小
 最高 最低 | 最多 最少 | 最好 最差 最坏 | 最快 最慢 | 最贵 最便宜 | 最长 最短 | 优点 缺点 | 好处 坏处 | 利 弊
@@ -56,6 +77,13 @@ _GROUPS_ZH = """
 白天 黑夜 晚上 | 升级 降级 | 升高 降低 | 提高 降低 | 放大 缩小 | 加热 冷却 | 变大 变小 | 单身 已婚
 结婚 离婚 | 入职 离职 | 入学 毕业 | 上班 下班 | 上车 下车 | 上山 下山 | 起飞 降落 | 到达 出发 | 早 晚
 胖 瘦 | 硬 软 | 甜 咸 辣
+入口 出口 | 进站 出站 | 进门 出门 | 红酒 白酒 啤酒 | 借钱 还钱 | 开灯 关灯 | 开机 关机 | 开门 关门 | 胜诉 败诉
+变白 变黑 | 弟弟 妹妹 哥哥 姐姐 | 公的 母的 | 猫 狗 | 收快递 寄快递 | 加好友 删好友 | 上楼 下楼 | 上传 下载
+单人 双人 三人 | 单程 往返 双程 | 原因 结果 | 升职 降职 | 农历/阴历 公历/阳历 | 涨粉 掉粉 | 买家 卖家 | 上集 下集
+春节 国庆 中秋 端午 清明 元旦 元宵 七夕 重阳 | 上半年 下半年 | 上学期 下学期 | 月初 月中 月底 | 年初 年中 年底
+除了 包括 | 包邮 不包邮 | 免费 付费/收费 | 道歉 感谢 邀请 | 简体 繁体 | 简单 详细 | 简要 详细 | 古代 现代
+诗 作文 故事 小说 歌词 剧本 | 粤语 上海话 闽南话 | 城市 农村 | 工作日 周末 节假日 | 红色 黑色 白色 蓝色 绿色 黄色
+主人 客人 | 长辈 晚辈
 """
 _SUFFIXES = ("ing", "ed", "es", "s", "e")
 _SHORTEST_STEM = 3
@@ -72,32 +100,41 @@ def stem(word: str) -> str:
     return word
 
 
-def members_zh(text: str) -> dict[int, tuple[str, ...]]:
+def members_zh(text: str) -> dict[int, frozenset[str]]:
     """The same for Chinese, which marks no word boundaries: whatever stands anywhere in the text."""
     used = {
-        number: tuple(sorted({word for word in group if word in text}, key=text.index))
-        for number, group in enumerate(_SPLIT_ZH)
+        number: frozenset(side for word, side in group.items() if word in text)
+        for number, group in enumerate(_SIDES_ZH)
     }
-    return {number: words for number, words in used.items() if words}
+    return {number: sides for number, sides in used.items() if sides}
 
 
-def _groups() -> dict[str, tuple[int, ...]]:
-    found: dict[str, tuple[int, ...]] = {}
-    for number, group in enumerate(re.split(r"[|\n]", _GROUPS.strip())):
-        for word in group.split():
-            found[stem(word)] = (*found.get(stem(word), ()), number)
+def members(stems: list[str]) -> dict[int, frozenset[str]]:
+    """Which groups a text uses, and with which sides."""
+    used: dict[int, frozenset[str]] = {}
+    for word in stems:
+        for group, side in _GROUPS_OF.get(word, ()):
+            used[group] = used.get(group, frozenset()) | {side}
+    return {group: sides - _PREPOSITIONS or sides for group, sides in used.items()}
+
+
+def _sides(groups: str) -> list[dict[str, str]]:
+    """Of each group, which side a word is on."""
+    return [
+        {word: side.split("/")[0] for side in group.split() for word in side.split("/")}
+        for group in re.split(r"[|\n]", groups.strip())
+    ]
+
+
+def _groups() -> dict[str, tuple[tuple[int, str], ...]]:
+    found: dict[str, tuple[tuple[int, str], ...]] = {}
+    for number, group in enumerate(_sides(_GROUPS)):
+        for word, side in group.items():
+            found[stem(word)] = (*found.get(stem(word), ()), (number, side))
+    for word, usual in _SPELLINGS.items():
+        found[stem(word)] = found[stem(usual)]
     return found
 
 
 _GROUPS_OF = _groups()
-_SPLIT_ZH = [group.split() for group in re.split(r"[|\n]", _GROUPS_ZH.strip())]
-
-
-def members(stems: list[str]) -> dict[int, tuple[str, ...]]:
-    """Which groups a text uses, and with which members, in order: English to French is not French to English."""
-    used: dict[int, tuple[str, ...]] = {}
-    for word in stems:
-        for group in _GROUPS_OF.get(word, ()):
-            if word not in used.get(group, ()):
-                used[group] = (*used.get(group, ()), word)
-    return used
+_SIDES_ZH = _sides(_GROUPS_ZH)

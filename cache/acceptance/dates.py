@@ -27,7 +27,7 @@ _RELATIVE = re.compile(
     r"\b(?:(?P<which>this|last|next|previous|past|coming) (?P<span>morning|afternoon|evening|night|day|week|weekend"
     r"|month|quarter|year|century|decade|summer|winter|spring|autumn|fall"
     r"|monday|tuesday|wednesday|thursday|friday|saturday|sunday)"
-    r"|(?P<day>today|tonight|tomorrow|yesterday))\b"
+    r"|(?P<day>day before yesterday|day after tomorrow|today|tonight|tomorrow|yesterday|ago))\b"
 )
 _SAME_WHICH = {"previous": "last", "past": "last", "coming": "next"}
 _RELATIVE_ZH = {
@@ -69,6 +69,7 @@ _RELATIVE_ZH = {
 """.strip().splitlines()
     for word in line.split()
 }
+_SIDE_ZH = re.compile("(?:天|年|周|月|小时|分钟|秒)(?:以|之)?(?P<side>[前后])(?!端|台|者|续)|公元前")
 _IN_CHINESE = re.compile("|".join(sorted(_RELATIVE_ZH, key=len, reverse=True)))
 _LAST_MONTH = 12
 
@@ -96,7 +97,8 @@ def relative_times(lowered: str) -> frozenset[str]:
         match["day"] or f"{_SAME_WHICH.get(match['which'], match['which'])} {match['span']}"
         for match in _RELATIVE.finditer(lowered)
     }
-    return frozenset(english | {_RELATIVE_ZH[word] for word in _IN_CHINESE.findall(lowered)})
+    sides = {match["side"] or match[0] for match in _SIDE_ZH.finditer(lowered)}
+    return frozenset(english | sides | {_RELATIVE_ZH[word] for word in _IN_CHINESE.findall(lowered)})
 
 
 def _written(parts: dict[str, str | None]) -> str | None:

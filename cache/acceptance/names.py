@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import re
 
-_TOKEN = re.compile(r"(?P<start>^|[.?!:\"“(]\s*)?(?P<word>[^\W_](?:[^\W_]|['’&.-](?=[^\W_]))*)")
+_SIGN = r"[^\W_\u4e00-\u9fff]"  # a name ends where Chinese begins, without a blank
+_TOKEN = re.compile(rf"(?P<start>^|[.?!:\"“(]\s*)?(?P<word>{_SIGN}(?:{_SIGN}|['’&.-](?={_SIGN}))*)")
+# Of kings, wars and chapters.
+_ROMAN = re.compile(r"(?=[IVX])X{0,3}(?:IX|IV|V?I{0,3})")
+_ROMAN = re.compile(r"X{0,3}(?:IX|IV|V?I{1,3}|V)")
+# Names that mean another thing without a capital, and that hardly anybody writes without it.
+HOMOGRAPHS = frozenset(("polish", "it", "who", "aids", "may", "march", "august"))
+# "World War I", and not "I".
+_THE_FIRST = re.compile(r"[A-Z][a-z]+ I(?=\W*$|[,.;:])")
+# Where one of these is written small, it is no title in which most words have capitals.
+_SMALL_IN_SENTENCES = frozenset(
+    ("is", "was", "are", "were", "do", "does", "did", "can", "will", "has", "have", "my")
+)
 _NO_NAME_WORDS = """
     i i'm i've i'd i'll ok a q faq pros cons am pm
 """
@@ -18,11 +30,15 @@ _KNOWN_WORDS = """
     bahrain bangladesh belarus belgium bolivia brazil britain bulgaria cambodia cameroon canada chile
     china colombia croatia cuba cyprus denmark ecuador egypt england estonia ethiopia europe finland
     france georgia germany ghana greece hungary iceland india indonesia iran iraq ireland israel italy
+    bhutan laos niger mali malawi mauritius madagascar mozambique namibia angola botswana gambia guinea gabon haiti
+    honduras guatemala nicaragua paraguay fiji tonga samoa montenegro macedonia kosovo liechtenstein monaco andorra
+    kyrgyzstan tajikistan turkmenistan brunei maldives bahamas barbados trinidad guyana suriname belize burundi eritrea
+    djibouti lesotho togo benin burkina cameroon osaka kyoto brisbane perth adelaide calgary ottawa houston
     jamaica japan jordan kazakhstan kenya kuwait latvia lebanon libya lithuania luxembourg malaysia
     malta mexico moldova mongolia morocco myanmar nepal netherlands nigeria norway oman pakistan panama
     peru philippines poland portugal qatar romania russia rwanda scotland senegal serbia singapore
     slovakia slovenia somalia spain sudan sweden switzerland syria taiwan tanzania thailand tunisia
-    turkey uganda ukraine uk us usa usa uruguay uzbekistan venezuela vietnam wales yemen zambia zimbabwe
+    turkey uganda ukraine uk us usa uruguay uzbekistan venezuela vietnam wales yemen zambia zimbabwe
     alabama alaska arizona california colorado florida hawaii illinois kansas kentucky michigan
     minnesota montana nevada ohio oregon tennessee texas utah virginia amsterdam athens atlanta baghdad
     bangalore bangkok barcelona beijing berlin bogota boston brussels budapest cairo chennai chicago
@@ -62,10 +78,25 @@ def names_in(text: str) -> frozenset[str]:
     """In lower case, but single capitals, which stay as they are ("vitamin C"). The text is not lowered yet."""
     found = [(match["start"] is not None, match["word"]) for match in _TOKEN.finditer(text)]
     capitals = sum(word[0].isupper() for _, word in found)
-    is_title = len(found) >= _FEWEST_FOR_TITLE and capitals > len(found) * _MOST_CAPITALS
+    is_title = (
+        len(found) >= _FEWEST_FOR_TITLE
+        and capitals > len(found) * _MOST_CAPITALS
+        and not any(word in _SMALL_IN_SENTENCES for _, word in found)
+    )
     names = {_plain(word) for starts, word in found if _is_name(word, starts=starts, is_title=is_title)}
+    if _THE_FIRST.search(text):
+        names.add("I")
     chinese = {_SAME.get(name, name) for name in _KNOWN_ZH.findall(text)}
     return frozenset(names | chinese | {f"《{title}》" for title in _TITLE_ZH.findall(text)})
+
+
+def cases(text: str) -> dict[str, bool]:
+    """Whether each homograph has a capital. Nothing for who does not use capitals, or uses nothing else, nor of the
+    first word of a sentence."""
+    if text == text.lower() or text == text.upper():
+        return {}
+    words = [match["word"] for match in _TOKEN.finditer(text) if match["start"] is None]
+    return {word.lower(): word[0].isupper() for word in words if word.lower() in HOMOGRAPHS}
 
 
 def spoken(words: frozenset[str]) -> frozenset[str]:
@@ -74,7 +105,9 @@ def spoken(words: frozenset[str]) -> frozenset[str]:
 
 
 def are_variants(one: str, other: str) -> bool:
-    """India and Indian, Nevada and Nevadan: one grown from the other."""
+    """India and Indian, Nevada and Nevadan: one grown from the other. Not Niger and Nigeria."""
+    if one in _KNOWN and other in _KNOWN:
+        return False
     shared = next(
         (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
     )
@@ -93,8 +126,8 @@ def _is_name(word: str, *, starts: bool, is_title: bool) -> bool:
         return False
     if _plain(word) in _KNOWN:
         return True
-    if any("\u4e00" <= sign <= "\u9fff" for sign in word):
-        return False
+    if len(word) > 1 and _ROMAN.fullmatch(word):
+        return True
     if sum(sign.isupper() for sign in word) > 1 or any(sign.isdigit() for sign in word):
         # An abbreviation or a code, wherever it stands; numbers alone are compared as numbers.
         return not is_title and not word[0].isdigit()

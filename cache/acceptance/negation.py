@@ -13,11 +13,12 @@ from dataclasses import dataclass
 _DETERMINER_WORDS = "my your our his her their its the a an this that these those"
 _NO_THING_WORDS = (
     "no without none non neither nor lack lacks lacking stop stops stopping avoid avoiding prevent preventing"
+    " except excluding"
 )
 _NO_WORDS = """
     not non never without none nobody nothing neither nor cannot cant wont dont doesnt didnt isnt arent
     wasnt werent hasnt havent shouldnt couldnt wouldnt no unable avoid avoiding prevent preventing
-    refuse refuses refusing refused stop stops stopping lack lacks lacking
+    refuse refuses refusing refused stop stops stopping lack lacks lacking hardly barely scarcely except excluding
 """
 _NO = frozenset(_NO_WORDS.split())
 # Forms that ask for the same with and without the negation.
@@ -26,7 +27,12 @@ _HOLLOW = re.compile(
     r"(?=.*\?\W*$)"
     r"|^don't(?= (?:i|you|we|they|people|the|my|your)\b.*\?\W*$)"
     r"|,\s*(?:is|are|was|were|do|does|did|wo|would|could|should|ca|have|has)n't (?:it|he|she|they|we|you|i)\b"
-    r"|\bor not\b|\bwhy not\b|\bnot only\b|\bno\.? (?=\d)|\bno longer\b(?= than)|\bcan't wait\b|\bif not\b"
+    r"|\bor not\b|\bwhy not\b|\bnot only\b(?=.*\bbut\b)|\bno\.? (?=\d)|\bno longer\b(?= than)|\bcan't wait\b|\bif not\b"
+)
+# Other ways to say "without".
+_WITHOUT = re.compile(
+    r"\b(?P<thing>\w+)-free\b|\bfree (?:of|from)\b(?! charge)"
+    r"|\b(?P<all>all|any(?:thing|one|body)|every(?:thing|one|body)) but\b"
 )
 _CLAUSE = re.compile(r"[.,;:?!()]|\b(?:but|and|because|so|if|when|while|although|then)\b")
 _TOKEN = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
@@ -42,7 +48,7 @@ _IDIOMS_ZH = re.compile(
 _ASK_BOTH_ZH = re.compile(r"(.)[不没]\1|(?<=.)(?:吗|没|不|没有)(?=[?？]?$)|是否|能否|可否|会否|有无|与否")
 # "Why don't we …", "how come not …": a proposal, not a denial.
 _PROPOSAL_ZH = re.compile("(?:为什么|为啥|为何|怎么)不(?=试|来|去|用|考虑|直接)")
-_NO_ZH = re.compile("不|没有?|无法|无|未|别|勿|非")
+_NO_ZH = re.compile("不|没有?|无法|无|未|别|勿|非|取消|禁止|拒绝")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +64,13 @@ class Polarity:
             return True
         one, two = self.denied | self.affirmed, other.denied | other.affirmed
         # Word for word the same but for a "not": whatever it denies.
-        return (self.count - other.count) % 2 == 1 and len(one & two) > _ALIKE * len(one | two)
+        is_alike = len(one & two) > _ALIKE * len(one | two) or not (one | two)
+        return (self.count - other.count) % 2 == 1 and is_alike
 
 
 def polarity(lowered: str, *, stem: dict[str, str], little: frozenset[str]) -> Polarity:
     """Of an English text; `stem` maps its words to their stems, `little` are the words that deny nothing alone."""
-    plain = _HOLLOW.sub(" ", lowered.strip())
+    plain = _WITHOUT.sub(_without, _HOLLOW.sub(" ", lowered.strip()))
     denied: set[str] = set()
     all_words: set[str] = set()
     count = 0
@@ -84,6 +91,10 @@ def polarity_zh(text: str) -> Polarity:
     plain = _PROPOSAL_ZH.sub("", _ASK_BOTH_ZH.sub(r"\1", _IDIOMS_ZH.sub("", text)))
     count = len(_NO_ZH.findall(plain))
     return Polarity(frozenset(), frozenset(), count)
+
+
+def _without(match: re.Match[str]) -> str:
+    return f"{match['all'] or ''} without {match['thing'] or ''}"
 
 
 def _reached(no: str, words: Sequence[str], stem: dict[str, str], little: frozenset[str]) -> list[str]:

@@ -14,6 +14,16 @@ _TEN_WORDS = """
     twenty thirty forty fifty sixty seventy eighty ninety
 """
 _TENS = {word: 10 * value for value, word in enumerate(_TEN_WORDS.split(), 2)}
+_ORDINAL_WORDS = """
+    third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth fifteenth sixteenth
+    seventeenth eighteenth nineteenth twentieth
+"""
+# The first two are often no numbers ("first, how do I …", "a second"): they are words that exclude each other.
+_ORDINALS = {word: f"{value}th" for value, word in enumerate(_ORDINAL_WORDS.split(), 3)} | {
+    "1st": "first", "2nd": "second", "third": "3rd", "half": "1/2", "twice": "2 times", "thrice": "3 times",
+}  # fmt: skip
+_ORDINAL = re.compile(rf"(?<!first )(?<!second )(?<!other )\b(?:{'|'.join(_ORDINALS)})\b")
+_MINUS = re.compile(r"(?<!\d )\b(?:minus|negative) (?=\d)")
 _SCALES = {"hundred": 100, "thousand": 1_000, "million": 10**6, "billion": 10**9}
 _WORD = "|".join(sorted([*_ONES, *_TENS, *_SCALES], key=len, reverse=True))
 _WORDS = re.compile(rf"\b(?:{_WORD})(?:[ -](?:and )?(?:{_WORD}))*\b")
@@ -50,7 +60,8 @@ _SCALE_OF = {
 
 def in_digits(lowered: str) -> str:
     """The text with every number in digits; `one` stays where it stands alone."""
-    return _SCALED.sub(_scaled, _NUMERAL_ZH.sub(_chinese, _WORDS.sub(_english, lowered)))
+    counted = _ORDINAL.sub(lambda match: _ORDINALS[match[0]], _WORDS.sub(_english, lowered))
+    return _SCALED.sub(_scaled, _NUMERAL_ZH.sub(_chinese, _MINUS.sub("-", counted)))
 
 
 def _english(match: re.Match[str]) -> str:

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from .canonical import canonical, is_chinese
 from .contrasts import members, members_zh, stem
 from .dates import relative_times, take_dates
-from .names import names_in, spoken
+from .names import HOMOGRAPHS, cases, names_in, spoken
 from .negation import Polarity, polarity, polarity_zh
 from .numerals import in_digits
 from .quantities import Quantities, quantities
 from .slots import forms, languages, payload
 
-_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
+_WORD = re.compile(r"[\u4e00-\u9fff]|[^\W_\u4e00-\u9fff]+(?:'[^\W_]+)?")
 # Words that do not say who does what to whom, or from what to what. Those that do stay, `to` and `than` among
 # them; of the pronouns only those that act or are acted on.
 _LITTLE_WORDS = """
@@ -27,12 +27,16 @@ _LITTLE_WORDS = """
 """
 _LITTLE = frozenset(_LITTLE_WORDS.split())
 _LITTLE_PEOPLE = """
-    i me you we us they them he she him her to from by able anyone everyone even ever yet still always usually actually
+    i me you we us they them he she him her to from by able anyone everyone anything something everything even ever yet
+    still always usually actually
 """
 _DENIES_NOTHING = _LITTLE | frozenset(_LITTLE_PEOPLE.split())
 _SAME = {"me": "i", "him": "he", "her": "she", "them": "they", "us": "we"}
 # What stands before such a word goes to, becomes, or exceeds what stands behind it.
-_INTO = frozenset(("to", "into", "than", "versus", "over", "beat", "beats"))
+_INTO = frozenset(("to", "into", "than", "versus", "over", "beat", "beats", "instead", "转", "换", "变"))
+_EXCHANGES = frozenset(("exchang", "replac", "swap", "trad", "substitut"))
+_FOR_ANOTHER = frozenset(("with", "for", "by"))
+_ASKS_OBJECT = re.compile(r"\W*(?:who|whom|what|which \w+) (?:did|does|do)\b")
 _INTO_ZH = re.compile(
     "换成|转成|转换为|翻译成|译成|变成|换|转|兑|到|飞|去|比|借给|送给|教|追|打败|战胜|变|导入|给"
 )
@@ -41,6 +45,8 @@ _OPERATOR = re.compile(r"(?<=\d) ?([-−/]) ?(?=\d)")
 # The last few are units, and compared with their numbers.
 _PLAIN_SYMBOLS = frozenset(" \t\n\r.,;:!?'\"()-/_’‘“”–—…¿¡%$€£¥₹°·、，。？！；：（）【】《》「」『』～~")
 _MOST_KEPT = 4_096
+# NFKC would make plain digits of them.
+_POWERS = {ord(sign): f"^{digit}" for digit, sign in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +70,12 @@ class Reading:
     dates: frozenset[str]
     times: frozenset[str]  # today, next week, …
     polarity: Polarity
-    contrasts: dict[int, tuple[str, ...]]
+    contrasts: dict[int, frozenset[str]]
     names: frozenset[str]
     languages: tuple[str, ...]
     forms: frozenset[str]
+    asks_object: bool  # "Who did Tom hit?", and not "Who hit Tom?"
+    cases: dict[str, bool]  # of words that mean another thing with a capital: whether they have it
     payload: frozenset[str]  # words of the long material it brings
     symbols: tuple[str, ...]  # what the embedder may not see: signs, emoji, letters of other scripts; sorted
     canonical: str
@@ -79,11 +87,11 @@ class Reading:
 @functools.lru_cache(maxsize=_MOST_KEPT)
 def read(text: str) -> Reading:
     """Some 0.3 ms for a question the first time; stored questions come again and again."""
-    plain = unicodedata.normalize("NFKC", text).replace("’", "'")
+    plain = unicodedata.normalize("NFKC", text.translate(_POWERS)).replace("’", "'").replace("\u2044", "/")
     lowered = plain.lower()
     dates, undated = take_dates(lowered)
     chinese = is_chinese(plain)
-    words = [word.split("'")[0] for word in _WORD.findall(lowered)]
+    words = _with_variables([word.split("'")[0] for word in _WORD.findall(lowered)])
     stems = [_SAME.get(word, stem(word)) for word in words]
     same = canonical(text)
     return Reading(
@@ -104,10 +112,20 @@ def read(text: str) -> Reading:
         names=names_in(plain),
         languages=languages(lowered),
         forms=forms(lowered),
+        asks_object=_ASKS_OBJECT.match(lowered) is not None,
+        cases={} if HOMOGRAPHS.isdisjoint(words) else cases(plain),
         payload=_words_of(payload(lowered), chinese=chinese),
         symbols=_symbols(undated, chinese=chinese),
         canonical=same,
     )
+
+
+def _with_variables(words: list[str]) -> list[str]:
+    """Marks single letters where several stand for things: there "a" is one of them."""
+    letters = {word for word in words if len(word) == 1 and word.isascii() and word.isalpha()} - {"i"}
+    if letters <= {"a"} or len(letters) == 1:
+        return words
+    return [f"={word}" if word in letters else word for word in words]
 
 
 def _words_of(text: str, *, chinese: bool) -> frozenset[str]:
@@ -121,7 +139,8 @@ def _roles(words: list[str], stems: list[str]) -> tuple[str, ...]:
 
 
 def _flow(words: list[str], stems: list[str]) -> Flow:
-    at = next((at for at, word in enumerate(words) if word in _INTO and 0 < at < len(words) - 1), None)
+    leading = _INTO if _EXCHANGES.isdisjoint(stems) else _INTO | _FOR_ANOTHER
+    at = next((at for at, word in enumerate(words) if word in leading and 0 < at < len(words) - 1), None)
     if at is None:
         return Flow(frozenset(), frozenset())
     kept = [frozenset(_roles(words[part], stems[part])) for part in (slice(0, at), slice(at + 1, None))]

@@ -27,6 +27,30 @@ swedish 瑞典语
 greek 希腊语
 hebrew 希伯来语
 latin 拉丁语
+ukrainian 乌克兰语
+czech 捷克语
+danish 丹麦语
+norwegian 挪威语
+finnish 芬兰语
+hungarian 匈牙利语
+romanian
+bulgarian
+serbian
+croatian
+slovak
+catalan
+icelandic
+irish
+urdu
+tamil
+telugu
+bengali
+punjabi
+persian farsi 波斯语
+indonesian 印尼语
+malay 马来语
+swahili
+esperanto 世界语
 vietnamese 越南语
 thai 泰语
 python
@@ -43,18 +67,28 @@ perl
 scala
 haskell
 bash
+powershell
 sql
+lua
+matlab
+fortran
+cobol
+elixir
+dart
+julia
 """.strip().splitlines()
     for word in line.split()
 }
 _NAMED = re.compile(
     rf"\b(?:{'|'.join(word for word in LANGUAGES if word.isascii())})\b"
-    rf"|{'|'.join(word for word in LANGUAGES if not word.isascii())}"
+    rf"|{'|'.join(word for word in LANGUAGES if not word.isascii())}",
+    re.ASCII,  # so that a name ends where Chinese begins
 )
 _NATURAL = "|".join(word for word in list(LANGUAGES)[: list(LANGUAGES).index("python")])
 # The language the answer shall be in: said of an answer, not of what is asked about.
 _ANSWER_IN = re.compile(
-    rf"\b(?:answer|reply|respond|write|explain|say)\b[^.?!]{{0,20}}\bin (?P<english>{_NATURAL})\b"
+    rf"\b(?:(?:answer|reply|respond|write|explain|say)\b[^.?!]{{0,20}}\bin|translate\b[^.?!]{{0,40}}\b(?:in|to|into))"
+    rf" (?P<english>{_NATURAL})\b"
     rf"|[,.;] ?in (?P<tail>{_NATURAL})\W*$"
     rf"|用(?P<chinese>{_NATURAL})(?:回答|回复|写|解释|说明|说)"
 )
@@ -87,6 +121,13 @@ _AUDIENCE = re.compile(
     r"\bfor (?:a |an |my )?(?P<who>kids?|child(?:ren)?|beginners?|experts?|dummies|adults?|seniors?|toddlers?)\b"
     r"|\blike i'?m (?P<age>five|5)\b|给(?P<chinese>小孩|孩子|儿童|初学者|新手|专家|老人)"
 )
+_MANNERS = re.compile(
+    r"\b(?:(?P<choice>yes or no|yes/no)"
+    r"|(?P<brief>briefly|in brief|short answer|concise(?:ly)?|in a nutshell)"
+    r"|(?P<detail>in (?:great |more |full )?detail|detailed|at length|long answer)"
+    r"|in (?:very )?(?P<simple>simple|plain|easy|layman'?s) (?:terms|words|language|english)"
+    r"|in (?P<technical>technical|scientific|legal|medical) (?:terms|words|language))\b"
+)
 # Short quotations are often only marked names; a long one is the very thing that is asked about.
 _LONGEST_MENTION = 32
 _PAYLOAD = re.compile(
@@ -114,7 +155,8 @@ def forms(lowered: str) -> frozenset[str]:
     answer = {
         f"in {LANGUAGES[word]}" for match in _ANSWER_IN.finditer(lowered) for word in match.groups() if word
     }
-    return frozenset(found | answer)
+    manners = {match.lastgroup for match in _MANNERS.finditer(lowered) if match.lastgroup}
+    return frozenset(found | answer | manners)
 
 
 def payload(lowered: str) -> str:

@@ -8,8 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from .contrasts import stem
 from .names import are_variants, is_abbreviation
 from .reading import Reading
+
+_DENYING = ("un", "in", "im", "il", "ir", "dis", "non", "mis", "de")
+_SHORTEST_OPPOSITE = 4
+_OF_ALL = frozenset(("all", "every", "each"))  # every square is a rectangle
+_PRONOUNS = frozenset(("i", "you", "he", "she", "they", "we"))
 
 Veto = Callable[[Reading, Reading], bool]
 
@@ -51,15 +57,35 @@ def other_language(new: Reading, stored: Reading) -> bool:
 
 
 def other_side(new: Reading, stored: Reading) -> bool:
-    """Each uses another word of a group whose words exclude one another: enable, disable; before, after."""
+    """Each uses another word of a group whose words exclude one another (enable, disable; before, after), or one a
+    word that is the other's with a denying syllable before it (legal, illegal)."""
+    return (
+        any(
+            new.contrasts[group] != stored.contrasts[group]
+            for group in new.contrasts.keys() & stored.contrasts.keys()
+        )
+        or _is_opposed(new, stored)
+        or _is_opposed(stored, new)
+    )
+
+
+def _is_opposed(one: Reading, other: Reading) -> bool:
+    plain = other.words - one.words
     return any(
-        new.contrasts[group] != stored.contrasts[group]
-        for group in new.contrasts.keys() & stored.contrasts.keys()
+        word.startswith(denying)
+        and (rest := word[len(denying) :]) in plain
+        and len(rest) >= _SHORTEST_OPPOSITE
+        and stem(rest) not in other.polarity.denied  # "not legal" is illegal
+        for word in one.words - other.words
+        for denying in _DENYING
     )
 
 
 def other_name(new: Reading, stored: Reading) -> bool:
-    """Each names something that does not occur in the other. One more name on one side alone is often only detail."""
+    """Each names something that does not occur in the other, or what is a name in one is a mere word in the other
+    (Polish, polish). One more name on one side alone is often only detail."""
+    if any(new.cases[word] != stored.cases[word] for word in new.cases.keys() & stored.cases.keys()):
+        return True
     here = _unmentioned(new.names, stored)
     there = _unmentioned(stored.names, new)
     if not (here and there):
@@ -90,6 +116,8 @@ def other_order(new: Reading, stored: Reading) -> bool:
     one, other = list(new.roles), list(stored.roles)
     if one == other or sorted(one) != sorted(other):
         return False
+    if new.asks_object != stored.asks_object or one[0] in _OF_ALL or _PRONOUNS.issuperset(one):
+        return True
     while one[0] == other[0]:
         del one[0], other[0]
     while one[-1] == other[-1]:

@@ -34,13 +34,14 @@ _ASKS = re.compile(
 )
 # Words that mean one thing with a capital and another without.
 _TWO_MEANINGS_WORDS = """
-    us it who aids am pm may march august polish turkey china japan jersey chad jordan georgia mali nice bath reading
-    cork mobile orange apple amazon windows word excel access edge chrome safari opera outlook teams office slack zoom
-    meta alphabet oracle java python rust go swift ruby perl dart scala crystal julia basic cobra elixir falcon flask spark
-    hive shell gap target subway oracle visa discover chase galaxy mercury venus mars saturn pluto titan earth sun moon
-    bill will mark rob jack rose grace hope faith joy frank pat sue dick bush rice gates jobs king cook ford dodge
-    lotus jaguar puma fox cat ram sat act gre art bit dell apollo nova ant gas led pin sim mac lan wan ping tor ace
-    catholic liberal democrat republican conservative bible lent god lord pole finn dane welsh scotch
+    us it who aids am pm may march august polish turkey china japan jersey chad jordan georgia mali nice bath
+    reading cork mobile orange apple amazon windows word excel access edge chrome safari opera outlook teams
+    office slack zoom meta alphabet oracle java python rust go swift ruby perl dart scala crystal julia basic
+    cobra elixir falcon flask spark hive shell gap target subway visa discover chase galaxy mercury venus mars
+    saturn pluto titan earth sun moon bill will mark rob jack rose grace hope faith joy frank pat sue dick bush
+    rice gates jobs king cook ford dodge lotus jaguar puma fox cat ram sat act gre art bit dell apollo nova ant
+    gas led pin sim mac lan wan ping tor ace catholic liberal democrat republican conservative bible lent god lord
+    pole finn dane welsh scotch
 """
 _TWO_MEANINGS = frozenset(_TWO_MEANINGS_WORDS.split())
 

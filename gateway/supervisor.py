@@ -32,7 +32,7 @@ from .host.serving import Server, address_of, bind, reserve
 from .host.tls import server_context
 from .host.worker import WorkerPlan
 from .pools.host import HostPools
-from .settings.reading import Settings
+from .settings.reading import Settings, read_encrypt_keys
 from .store.client import StoreClient
 from .telemetry import logs, metrics_table
 from .telemetry.metrics import Counters, gauge
@@ -94,6 +94,9 @@ class Supervisor:
 
     async def _work(self) -> None:
         settings = self._settings
+        read_encrypt_keys(
+            settings.store.encrypt_keys
+        )  # else every worker would end for want of one, again and again
         async with AsyncExitStack() as stack:
             lock = stack.enter_context(self._folder.held())
             data_plane = stack.enter_context(reserve(settings.server.bind, setting="server.bind"))

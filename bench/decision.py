@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from bench.trust import DATA, part, read_stream
+from bench.trust import DATA, read_stream
 from cache.acceptance import Reading, WordStatistics, around, features, first_veto, read
 from cache.acceptance.features import most
 from cache.evidence.learning import learn, prior, score
@@ -60,7 +60,7 @@ def main() -> None:
     if not path.exists():
         print(f"skipped: there is no {path.name}")
         return
-    stream = part(read_stream(path), range(_STORED + _QUESTIONS))
+    stream = read_stream(path).part(range(_STORED + _QUESTIONS))
     words = WordStatistics()
     for text in stream.texts[:_STORED]:
         words.add(read(text).words)

@@ -17,9 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from bench.trust_faults import faults, other_histories, out_of_scope
+from bench.trust_faults import borrowing, faults, other_histories, out_of_scope
 from bench.vectors import embedded
 from cache.evidence.ledger import wilson
 from cache.evidence.replay import Course, Outcome, Stream, replay
@@ -93,19 +91,14 @@ def read_stream(path: Path) -> Stream:
     return Stream(texts, [record["cls"] for record in records], embedded(texts))
 
 
-def part(stream: Stream, places: Sequence[int]) -> Stream:
-    vectors = stream.vectors[np.array(places)]
-    return Stream([stream.texts[at] for at in places], [stream.labels[at] for at in places], vectors)
-
-
 def shuffled(stream: Stream, seed: int) -> Stream:
     places = list(range(len(stream.texts)))
     random.Random(seed).shuffle(places)
-    return part(stream, places[:REQUESTS])
+    return stream.part(places[:REQUESTS])
 
 
 def row(rules: Rules, stream: Stream, shuffles: int) -> Row:
-    in_order = replay(part(stream, range(min(REQUESTS, len(stream.texts)))), Course(rules))
+    in_order = replay(stream.part(range(min(REQUESTS, len(stream.texts)))), Course(rules))
     return Row(
         rules,
         in_order,
@@ -132,7 +125,8 @@ def main() -> None:
     record: dict[str, Any] = {"bench": "trust", "rows": [row.record() for row in rows]}
     if "STREAM" not in os.environ:
         record["faults"] = faults(shuffled(stream, 0))
-        record["out_of_scope_served"] = out_of_scope(part(stream, range(REQUESTS)), DATA / "clinc-oos.jsonl")
+        record["borrowing"] = borrowing(shuffled(stream, 0))
+        record["out_of_scope_served"] = out_of_scope(stream.part(range(REQUESTS)), DATA / "clinc-oos.jsonl")
         record["other_histories_sharing"] = other_histories(DATA / "multiturn-pairs.jsonl")
     print(json.dumps(record))
 

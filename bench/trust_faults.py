@@ -9,12 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from auth import Principal
 from backends import Version
 from bench.vectors import embedded
-from cache.acceptance import Features
+from cache.acceptance import Features, is_same
 from cache.evidence.replay import Course, Outcome, Stream, honest, replay
 from cache.evidence.standing import Rules
 from gateway.body import split
@@ -23,6 +24,7 @@ from gateway.dialects import CHAT
 from gateway.eligibility import plan
 
 _RULES = Rules("learned", budget=0.05)
+_THIN = 1_000
 
 
 def errs_at_random(is_right: bool, _: Features, chance: random.Random) -> bool:
@@ -49,6 +51,9 @@ def faults(stream: Stream) -> dict[str, Any]:
         "judge always agrees": replay(stream, Course(_RULES), judge=agrees_always),
         "no audits (judge down)": replay(stream, Course(_RULES, audited_hits=0, audited_misses=0)),
         "30% of misses audited": replay(stream, Course(_RULES, audited_misses=0.3)),
+        "audit queue full, 9 of 10 lost": replay(
+            stream, Course(_RULES, audited_hits=0.002, audited_misses=0.1)
+        ),
         "all answers change half-way": replay(replace(stream, labels=moved), Course(_RULES)),
         "same, 10% of hits audited": replay(replace(stream, labels=moved), Course(_RULES, audited_hits=0.1)),
     }
@@ -66,21 +71,46 @@ def faults(stream: Stream) -> dict[str, Any]:
     }
 
 
+def borrowing(stream: Stream) -> dict[str, Any]:
+    """What a namespace of 1,000 questions does with weights that another one learned: where its questions mean the same
+    things, and where each of them asks for something else, so that every hit would be wrong."""
+    lent = replay(stream.part(range(_THIN, len(stream.texts))), Course(_RULES)).weights
+    alike = stream.part(range(_THIN))
+    other = replace(alike, labels=list(range(_THIN)))
+    rules = msgspec.structs.replace(_RULES, is_strict=True)
+    found = {}
+    print(f"\nbudget 5%, the first {_THIN:,} requests, 30% of misses audited, strict")
+    for name, thin, lender in (
+        ("alike, alone", alike, None),
+        ("alike, borrowing", alike, lent),
+        ("of other meaning, alone", other, None),
+        ("of other meaning, borrowing", other, lent),
+    ):
+        run = replay(thin, Course(rules, audited_misses=0.3, lent=lender))
+        found[name] = {"hits": run.hits, "wrong": run.wrong, "first_serve": run.first_serve}
+        print(f"{name:32}{run.hits:6} hits, {run.wrong} wrong, the first at request {run.first_serve}")
+    return found
+
+
 def out_of_scope(stream: Stream, path: Path) -> dict[str, int]:
-    """How many questions that fit no answer are answered, after the stream, by budget."""
+    """How many questions that fit no answer are answered by meaning, after the stream, by budget. One that was asked
+    before in the same words, however typed, is answered before meaning is looked at."""
     texts = [json.loads(line)["text"] for line in path.read_text(encoding="utf-8").splitlines()]
     labels = [*stream.labels, *(("out of scope", at) for at in range(len(texts)))]
     both = Stream([*stream.texts, *texts], labels, np.concatenate([stream.vectors, embedded(texts)]))
     served = {}
     for budget in (0.02, 0.05):
         run = replay(both, Course(Rules("learned", budget=budget)))
-        foreign = [
-            at for at, stored in run.mistakes if at >= len(stream.texts) and stored < len(stream.texts)
+        answered = [
+            (at, stored)
+            for at, stored in run.mistakes
+            if at >= len(stream.texts) and stored < len(stream.texts)
         ]
+        foreign = [at for at, stored in answered if not is_same(both.texts[at], both.texts[stored])]
         among = [at for at, stored in run.mistakes if at >= len(stream.texts) and stored >= len(stream.texts)]
         served[f"{budget:g}"] = len(foreign)
-        print(f"out of scope, budget {budget:g}: {len(foreign)} of {len(texts)} got an answer of the stream, "
-              f"{len(among)} that of another foreign question")  # fmt: skip
+        print(f"out of scope, budget {budget:g}: {len(foreign)} of {len(texts)} got an answer of the stream (and "
+              f"{len(answered) - len(foreign)} in words that it holds), {len(among)} that of another one")  # fmt: skip
     return served
 
 

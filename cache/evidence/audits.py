@@ -46,7 +46,7 @@ class Counts:
     def __init__(self) -> None:
         self.judged = 0
         self.unjudged = 0  # the judge could not tell
-        self.dropped = 0  # the queue was full, or the rate reached
+        self.dropped = 0  # the queue was full, the rate reached, or no fresh answer to be had
 
 
 class _Work(Value, frozen=True):

@@ -41,6 +41,11 @@ class Stream:
     labels: Sequence[object]
     vectors: NDArray[np.float32]
 
+    def part(self, places: Sequence[int]) -> Stream:
+        """What is at these places, in their order."""
+        texts, labels = [self.texts[at] for at in places], [self.labels[at] for at in places]
+        return Stream(texts, labels, self.vectors[np.array(places)])
+
 
 @dataclass(frozen=True, slots=True)
 class Course:

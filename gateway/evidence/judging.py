@@ -18,7 +18,7 @@ import msgspec
 from backends import BackendError, Member, Pools, UnknownModel, UpstreamRequest, Version
 from cache import Answer, Audits, Exchange, Hit, Question, SemanticCache
 
-from ..answers import EXACT_ONLY, NotAnAnswer, Reading
+from ..answers import NotAnAnswer, Reading
 from ..body import Json, canonical
 from ..call import Call
 from ..dialects import CHAT, Dialect
@@ -172,11 +172,12 @@ class ServedAudits:
                     question_id=self._cache.entry_id(question),
                     draw=self._share,
                 )
-                await self._keep(question, reading, took_s=time.monotonic() - started)
+                if call.keeping[reading.kind] == "semantic" and call.why_not_kept(reading) is None:
+                    await self._keep(question, reading, took_s=time.monotonic() - started)
 
     async def _keep(self, question: Question, reading: Reading, *, took_s: float) -> None:
         ticket = await self._cache.ticket(question, deadline=time.monotonic() + _STORE_S)
-        if ticket is not None and reading.kind not in EXACT_ONLY:
+        if ticket is not None:
             origin = {"took_ms": str(round(1000 * took_s)), **tokens(reading)}
             await self._cache.store(ticket, Answer(reading.text, reading.payload, origin))
 

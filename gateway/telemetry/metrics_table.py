@@ -117,6 +117,13 @@ SEAL_REFUSED = MetricFact(
     "counter",
     "Records of the cache store that could not be opened: sealed with a key that is not known here, or altered",
 )
+AUDITS = MetricFact(
+    "echogate_cache_audits_total",
+    "counter",
+    "Audits that were drawn; outcome: judged, unjudged (the judge could not tell) or dropped (no room, or no more to "
+    "spend)",
+    ("outcome",),
+)
 NAMESPACES = MetricFact(
     "echogate_cache_namespaces",
     "gauge",

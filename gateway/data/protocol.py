@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from uvicorn._types import ASGISendEvent
 
 _MOST_HEADER_BYTES = 64 << 10
+_LINGER_S = 1.0  # who is still sending when it is refused would not hear the answer over the reset of a closed socket
 
 
 class HttpProtocol(HttpToolsProtocol):
@@ -33,6 +34,7 @@ class HttpProtocol(HttpToolsProtocol):
     _stalled: asyncio.TimerHandle | None = None  # set while the client's buffers are full
     _header_bytes = 0
     _is_in_headers = False
+    _is_refused = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
         super().connection_made(transport)
@@ -45,8 +47,10 @@ class HttpProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        if self._is_refused:
+            return
         super().data_received(data)
-        if not self._is_in_headers or self.transport.is_closing():
+        if not self._is_in_headers or self._is_refused:
             return
         # Rare: headers in more than one piece.
         self._header_bytes += len(data)
@@ -101,7 +105,9 @@ class HttpProtocol(HttpToolsProtocol):
             body
         )
         self.transport.write(STATUS_LINE[status] + head + body)
-        self.transport.close()
+        self._is_refused = True
+        self._stop(self._late)
+        self._late = self.loop.call_later(_LINGER_S, self.transport.close)
 
     @staticmethod
     def _stop(timer: asyncio.TimerHandle | None) -> None:

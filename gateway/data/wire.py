@@ -32,7 +32,7 @@ _SLICE_BYTES = 64 << 10
 _KEEP_ALIVE = b": keep-alive\n\n"
 
 # The sender of a body that is not wanted hears of it only once it stops sending, so a bounded rest is read and dropped.
-_DRAIN_BYTES = 64 << 20
+_DRAIN_BYTES = 256 << 20
 _DRAIN_S = 5.0
 _BODY_S = 30.0
 
@@ -73,8 +73,8 @@ class Request:
             )
             slow.status = 408
             raise slow from error
-        if b"content-encoding" in self.headers:
-            return await decompressed(data, self._coding(), limit_bytes=limit_bytes)
+        if b"content-encoding" in self.headers and (coding := self._coding()):
+            return await decompressed(data, coding, limit_bytes=limit_bytes)
         return data
 
     def _coding(self) -> str:

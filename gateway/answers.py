@@ -6,11 +6,20 @@ made anew each time (its `id` and the like), so one entry serves JSON and stream
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
 Kind = Literal["text", "reasoning", "tool-calls", "refusal"]
-EXACT_ONLY: tuple[Kind, ...] = ("tool-calls", "refusal")  # found by the very question only
+# What an answer of a kind is kept for: similar questions too, the very question only, nothing.
+Keeping = Literal["semantic", "exact", "off"]
+KEEPING: Mapping[Kind, Keeping] = {
+    "text": "semantic",
+    "reasoning": "semantic",
+    # What a tool is called with follows from the very words, and so does why somebody refuses.
+    "tool-calls": "exact",
+    "refusal": "exact",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from backends import Attempt, BackendError, Pools, UpstreamRequest
 from cache import Answer, Claims, SemanticCache, Ticket
 
 from . import notes
-from .answers import EXACT_ONLY, Reading
+from .answers import Reading
 from .call import Call
 from .errors import ApiError, from_backend, place_of
 from .relay import AnswerFlight, Head, Outcome, relay_in
@@ -110,12 +110,11 @@ class Asking:
 
     async def _keep(self, reading: Reading, call: Call, ticket: Ticket, timeline: Timeline) -> None:
         started = time.monotonic()
-        reason = reading.reason or ("finish-length" if call.is_used_up(reading.usage) else None)
+        reason = call.why_not_kept(reading)
         if reason is not None:
             spans.note_store(timeline, started, started, is_stored=False, reason=reason)
             return
-        if reading.kind in EXACT_ONLY:
-            # What a tool is called with follows from the very words: such an answer is for the same text only.
+        if call.keeping[reading.kind] == "exact":
             question = replace(ticket.question, skip_semantic=reading.kind)
             ticket = replace(ticket, question=question, vector=None, canonical_id=None)
         tags = self._cache.tags(notes.tags(call, timeline))

@@ -9,7 +9,7 @@ import msgspec
 from backends import Member, Version
 from cache import Question
 
-from .answers import Usage
+from .answers import KEEPING, Keeping, Kind, Reading, Usage
 from .body import Body, Json, canonical
 from .controls import Controls
 from .dialects import Dialect
@@ -39,6 +39,7 @@ class Call(msgspec.Struct, frozen=True):
     controls: Controls
     question: Question | None
     bypass: str | None
+    keeping: Mapping[Kind, Keeping] = msgspec.field(default_factory=lambda: KEEPING)
     material: bytes = b""  # of the question's partition
     echo: Mapping[str, Json] = msgspec.field(default_factory=dict)
 
@@ -46,7 +47,14 @@ class Call(msgspec.Struct, frozen=True):
     def version(self) -> Version:
         return self.route.version
 
-    def is_used_up(self, usage: Usage | None) -> bool:
+    def why_not_kept(self, reading: Reading) -> str | None:
+        if reading.reason is not None:
+            return reading.reason
+        if self.keeping[reading.kind] == "off":
+            return f"kind-{reading.kind}"
+        return "finish-length" if self._is_used_up(reading.usage) else None
+
+    def _is_used_up(self, usage: Usage | None) -> bool:
         """Has the answer all the tokens that it might have, so that it may have been cut without saying so?
 
         llama.cpp calls such a response completed.

@@ -19,6 +19,9 @@ from .errors import InvalidRequest
 # Each allows what the ones before it allow. In `shadow` similar answers are looked for and judged, never served.
 Mode = Literal["off", "exact", "shadow", "semantic"]
 MODES: tuple[Mode, ...] = ("off", "exact", "shadow", "semantic")
+# How a stored answer is streamed: at once, or about as fast as it was made.
+Replay = Literal["instant", "natural"]
+REPLAYS: tuple[Replay, ...] = ("instant", "natural")
 
 _namespace = re.compile(r"[a-z0-9._-]{1,64}").fullmatch
 
@@ -34,6 +37,7 @@ class Controls(msgspec.Struct, frozen=True):
     max_age_s: float | None = None
     min_similarity: float | None = None
     ttl_s: float | None = None
+    replay: Replay | None = None
 
 
 def read_controls(headers: Mapping[bytes, bytes], member: Json, *, mode: Mode) -> Controls:
@@ -52,6 +56,10 @@ def read_controls(headers: Mapping[bytes, bytes], member: Json, *, mode: Mode) -
         controls = replace(controls, namespace=_as_namespace(value, "x-cache-namespace"))
     if (value := _text(headers, b"x-cache-threshold")) is not None:
         controls = replace(controls, min_similarity=_as_similarity(value))
+    if (value := _text(headers, b"x-cache-replay")) is not None:
+        if value not in REPLAYS:
+            raise InvalidRequest(f"x-cache-replay is one of {', '.join(REPLAYS)}.", param="x-cache-replay")
+        controls = replace(controls, replay=value)
     return controls if member is None else _litellm(member, controls)
 
 

@@ -33,10 +33,11 @@ from .eligibility import Plan, plan
 from .errors import NO_RETRY, ApiError, TimedOut, missing_scope, unknown_model
 from .evidence.policy import CachePolicies
 from .evidence.witness import Witness
-from .relay import AnswerFlight, AnswerFlights, relay_out, tell
+from .relay import AnswerFlight, AnswerFlights, relay_out
 from .routing import Routing
 from .telemetry import spans
 from .telemetry.timeline import Timeline
+from .telling import retell
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,7 @@ class Pipeline:
             found = await self._look_up(lookup, sibling, call.question, timeline)
             self._witness.decided(call, found, timeline)
             if isinstance(found, Hit):
-                await self._serve(found, call, reply, timeline)
+                await self._serve(found, call, request, reply, timeline)
             else:
                 await self._miss(found, call, call.question, request, reply, timeline)
 
@@ -177,10 +178,22 @@ class Pipeline:
             controls,
             ttl_s=_shortest(controls.ttl_s, policy.ttl_s, planned.most_ttl_s),
             max_age_s=_shortest(controls.max_age_s, policy.ttl_s),
+            replay=controls.replay or policy.replay,
         )
         question = self._question(planned, controls) if planned.bypass is None else None
         echo = dialect.echo(body.values)
-        return Call(dialect, body, wish, route, controls, question, planned.bypass, planned.material, echo)
+        return Call(
+            dialect,
+            body,
+            wish,
+            route,
+            controls,
+            question,
+            planned.bypass,
+            policy.keeping,
+            planned.material,
+            echo,
+        )
 
     def _question(self, planned: Plan, controls: Controls) -> Question:
         return Question(
@@ -219,9 +232,9 @@ class Pipeline:
         spans.note_lookup(timeline, started, ended, found)
         return found
 
-    async def _serve(self, hit: Hit, call: Call, reply: Reply, timeline: Timeline) -> None:
+    async def _serve(self, hit: Hit, call: Call, request: Request, reply: Reply, timeline: Timeline) -> None:
         notes.hit(timeline, reply, hit)
-        await tell(hit.entry.answer.payload, call, reply)
+        await retell(hit.entry.answer, call, request, reply)
 
     async def _miss(
         self, miss: Miss, call: Call, question: Question, request: Request, reply: Reply, timeline: Timeline

@@ -6,7 +6,6 @@ out: JSON or stream as each caller asked  ← head, frames, outcome
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 import msgspec
@@ -16,13 +15,13 @@ from backends import DONE, Event, Exchange
 from .answers import Frame, NotAnAnswer, Reading, StreamBroken, StreamReader
 from .call import Call
 from .data.wire import Reply
-from .dialects.dialect import Fresh, Manner
 from .errors import NO_RETRY, ApiError, UpstreamError
 from .flight import Flight, Flights, Seat
 from .replies.model_name import renamed
 from .replies.surrogates import mend
 from .replies.upstream_errors import normalise
 from .telemetry.timeline import Link
+from .telling import tell
 
 # No answer of a language model is larger; what is, is a fault of the server or an attack through it.
 ANSWER_LIMIT_BYTES = 32 << 20
@@ -145,17 +144,6 @@ async def relay_out(head: Head, seat: AnswerSeat, reply: Reply, call: Call) -> R
     else:
         await tell(outcome.reading.payload, call, reply)
     return outcome.reading
-
-
-async def tell(payload: bytes, call: Call, reply: Reply) -> None:
-    """Send an answer that is whole already, in the form that was asked for."""
-    wish, fresh = call.wish, Fresh.made(now_s=time.time(), echo=call.echo)
-    if wish.wants_stream:
-        manner = Manner(wish.include_usage, wish.wants_running_usage)
-        await reply.start_stream()
-        await reply.end(call.dialect.as_stream(payload, fresh, manner))
-    else:
-        await reply.whole(200, call.dialect.as_json(payload, fresh))
 
 
 async def _stream_out(seat: AnswerSeat, reply: Reply, call: Call) -> Reading:

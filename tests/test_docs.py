@@ -28,6 +28,7 @@ _SECTIONS = {
     "store",
     "upstream",
     "cache",
+    "cache.answers",
     "cache.audits",
     "cache.cues",
     "cache.embedder",
@@ -45,6 +46,7 @@ _NAMING = {
     "Verdict": 1,
     "outcome": 3,
     "Fuzzy": 2,
+    "Asked": 2,
 }
 
 
@@ -82,7 +84,14 @@ def reasons_named_in(path: Path) -> Iterator[str]:
 
 
 def all_reasons() -> set[str]:
-    files = ["gateway/eligibility.py", "gateway/pipeline.py", "cache/lookup.py", "cache/acceptance/score.py"]
+    dialects = [f"gateway/dialects/{name}.py" for name in ("turns", "completions", "responses")]
+    files = [
+        *dialects,
+        "gateway/eligibility.py",
+        "gateway/pipeline.py",
+        "cache/lookup.py",
+        "cache/acceptance/score.py",
+    ]
     files += [
         "cache/embed/readable.py",
         "cache/embed/embed_queue.py",

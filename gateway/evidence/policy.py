@@ -12,10 +12,11 @@ import msgspec
 
 from cache import Rules
 
-from ..controls import Mode
+from ..answers import Keeping, Kind
+from ..controls import Mode, Replay
 from ..cues import Cue, Treatment
 from ..eligibility import CuePolicy
-from ..settings.cache import CacheSettings, CueSettings
+from ..settings.cache import AnswerSettings, CacheSettings, CueSettings
 
 
 class NamespacePolicy(msgspec.Struct, frozen=True):
@@ -24,6 +25,8 @@ class NamespacePolicy(msgspec.Struct, frozen=True):
     mode: Mode
     cues: CuePolicy
     ttl_s: float
+    keeping: Mapping[Kind, Keeping]
+    replay: Replay
 
 
 Name = tuple[str, str]  # tenant and namespace
@@ -80,7 +83,22 @@ def split_label(label: str) -> tuple[str, str, str]:
 
 
 def _policy(settings: CacheSettings) -> NamespacePolicy:
-    return NamespacePolicy(settings.mode, _cue_policy(settings.cues), settings.ttl_s)
+    return NamespacePolicy(
+        settings.mode,
+        _cue_policy(settings.cues),
+        settings.ttl_s,
+        _keeping(settings.answers),
+        settings.replay,
+    )
+
+
+def _keeping(answers: AnswerSettings) -> Mapping[Kind, Keeping]:
+    return {
+        "text": answers.text,
+        "reasoning": answers.reasoning,
+        "tool-calls": answers.tool_calls,
+        "refusal": answers.refusals,
+    }
 
 
 def _cue_policy(cues: CueSettings) -> CuePolicy:

@@ -15,6 +15,11 @@ _Mode = Annotated[
     Literal["semantic", "shadow", "exact", "off"],
     BeforeValidator(lambda mode: "off" if mode is False else mode),
 ]
+_Keeping = Annotated[
+    Literal["semantic", "exact", "off"],
+    BeforeValidator(lambda keeping: "off" if keeping is False else keeping),
+]
+_Replay = Literal["instant", "natural"]
 _Treatment = Literal["semantic", "exact", "bypass"]
 _Budget = Annotated[float, Field(gt=0, le=0.5)]
 _Cosine = Annotated[float, Field(ge=-1, le=1)]
@@ -58,6 +63,15 @@ class CueSettings(Section):
     low_information: _Treatment = "exact"
 
 
+class AnswerSettings(Section):
+    """Which kinds of answers are kept: for similar questions too, for the very question only, or not at all."""
+
+    text: _Keeping = "semantic"
+    reasoning: _Keeping = "semantic"
+    tool_calls: _Keeping = "exact"
+    refusals: _Keeping = "exact"
+
+
 class AuditSettings(Section):
     """How many answers are checked, and what that may cost. `judge` is `agreement`, or the public name of a model."""
 
@@ -86,6 +100,8 @@ class NamespaceSettings(Section):
     borrow: bool | None = None
     ttl_s: _Seconds | None = None
     cues: CueSettings | None = None
+    answers: AnswerSettings | None = None
+    replay: _Replay | None = None
 
 
 class CacheSettings(Section):
@@ -104,6 +120,8 @@ class CacheSettings(Section):
     decisions_kept_s: Annotated[int, Field(ge=60, le=86_400)] = 3_600
     embedder: EmbedderSettings = EmbedderSettings()
     cues: CueSettings = CueSettings()
+    answers: AnswerSettings = AnswerSettings()
+    replay: _Replay = "instant"
     audits: AuditSettings = AuditSettings()
     quota: QuotaSettings = QuotaSettings()
     quotas: dict[str, QuotaSettings] = Field(default={})

@@ -21,7 +21,7 @@ from queue import Empty, SimpleQueue
 import numpy as np
 
 from ..model import Vector
-from .faiss_index import Contents, FaissIndex
+from .faiss_index import Contents, FaissIndex, joined
 from .frozen import FrozenSpace, Ids
 from .neighbours import Neighbours
 from .plan import Plan, Shape, why_rebuild
@@ -48,6 +48,7 @@ class LiveIndex:
 
     def __init__(self, dimension: int, plan: Plan, *, frozen: FrozenSpace | None = None) -> None:
         self.rebuilds = 0
+        self.rebuild_s = 0.0  # how long the last one took
         self._plan = plan
         self._frozen = frozen
         self._index = FaissIndex(dimension, storage=plan.storage)
@@ -119,7 +120,7 @@ class LiveIndex:
     def tend(self, pause: Pause) -> None:
         """On upkeep's thread: apply what waits, build anew where that is due, look whether searches find."""
         self._thaw()
-        while self._apply_some():
+        while self.catch_up():
             pause()
         if self._may_rebuild and why_rebuild(self._plan, self._shape()):
             self._rebuild(pause)
@@ -129,11 +130,10 @@ class LiveIndex:
     def copy(self) -> tuple[Contents, FaissIndex]:
         """What is in the index. A search waits for a small part of it to be copied at most."""
         self._thaw()
-        while self._apply_some():
+        while self.catch_up():
             pass
         index = self._index
-        ids, vectors, lists = zip(index.nothing(), *self._pieces_of(index), strict=True)
-        copied = Contents(np.concatenate(ids), np.concatenate(vectors), np.concatenate(lists))
+        copied = joined(list(self._pieces_of(index)) or [index.nothing()])
         _, first = np.unique(copied.ids, return_index=True)
         return (copied if len(first) == len(copied.ids) else copied.at(first)), index
 
@@ -155,7 +155,8 @@ class LiveIndex:
                 yield contents
                 end = begin
 
-    def _apply_some(self) -> bool:
+    def catch_up(self) -> bool:
+        """Apply some of what was noted; False if there was nothing."""
         with self._applying:
             return self._apply()
 
@@ -199,17 +200,15 @@ class LiveIndex:
         with self._applying:
             self._journal = {}
         try:
-            self._rebuild_after = time.monotonic() + _AFTER_FAULT_S
+            began = time.monotonic()
+            self._rebuild_after = began + _AFTER_FAULT_S
             contents, _ = self.copy()
             drawn = _in_no_hurry(partial(draw, contents, list(self._asked), plan=self._plan, pause=pause))
-            with self._applying:
-                changed = _ids(self._journal)
-            # What changed while the copy was made may be in it twice, or not at all: the journal says what holds.
-            stays = np.flatnonzero(~np.isin(contents.ids, changed))
-            drawn.empty.fill(*contents._replace(lists=drawn.lists).at(stays))
+            drawn.empty.fill(*contents._replace(lists=drawn.lists))
             while not self._took_over(drawn):
                 pause()
             self.rebuilds += 1
+            self.rebuild_s = time.monotonic() - began
             self._rebuild_after = 0.0
         finally:
             self._journal = None

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack
-from pathlib import Path
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -13,7 +10,7 @@ from cache.evidence.blocked import encode
 from cache.evidence.blocking import BlockedPairs
 from gateway.store.client import StoreClient
 from tests.cache.parts import real_store
-from tests.clusters import GroupServer, until
+from tests.cache.replicas import master_and_replica
 
 PAIR = (1, 2)
 
@@ -22,20 +19,6 @@ PAIR = (1, 2)
 async def store() -> AsyncIterator[StoreClient]:
     async with real_store() as (_, client):
         yield client
-
-
-@pytest.fixture
-def servers() -> Iterator[tuple[GroupServer, GroupServer]]:
-    """A master and its replica."""
-    with tempfile.TemporaryDirectory(prefix="eg-") as folder, ExitStack() as stack:
-        master = GroupServer(Path(folder) / "a", "--repl-diskless-sync-delay", "0")
-        replica = GroupServer(Path(folder) / "b", "--replicaof", f"127.0.0.1 {master.port}")
-        for server in (master, replica):
-            server.start()
-            stack.callback(server.kill)
-        until(replica.answers)
-        until(lambda: replica.facts("INFO", "replication")["master_link_status"] == "up")
-        yield master, replica
 
 
 class Server:
@@ -52,19 +35,14 @@ async def test_it_is_safe_where_there_is_no_replica_to_wait_for(store: StoreClie
     assert await BlockedPairs(store).add(PAIR)
 
 
-async def test_it_is_safe_when_a_replica_has_it_and_in_force_when_none_has(
-    servers: tuple[GroupServer, GroupServer],
-) -> None:
-    master, replica = servers
-    async with StoreClient.open(f"redis://{master.endpoint}", deadline_s=5) as store:
-        blocked = BlockedPairs(store)
-        assert await blocked.add(PAIR)
-        replica.hang()
-        try:
+async def test_it_is_safe_when_a_replica_has_it_and_in_force_when_none_has() -> None:
+    with master_and_replica() as (master, replica):
+        async with StoreClient.open(f"redis://{master.endpoint}", deadline_s=5) as store:
+            blocked = BlockedPairs(store)
+            assert await blocked.add(PAIR)
+            replica.hang()
             assert not await blocked.add((3, 4))
             assert blocked.known.is_pair(3, 4)
-        finally:
-            replica.resume()
 
 
 async def test_what_a_failover_lost_is_added_again(store: StoreClient) -> None:

@@ -64,3 +64,22 @@ def test_mistakes_name_both_questions(stream: Stream) -> None:
     outcome = replay(mixed, Course(Rules("fixed", threshold=0.7)))
     assert outcome.mistakes
     assert all(stored < new for new, stored in outcome.mistakes)
+
+
+def test_what_is_borrowed_serves_nothing_where_the_questions_mean_something_else(stream: Stream) -> None:
+    """Each question asks for its own answer: every hit would be wrong, however well the lender does."""
+    lent = replay(stream, Course(Rules("learned", budget=0.05))).weights
+    strict = Rules("learned", budget=0.05, is_strict=True)
+    other = Stream(stream.texts, list(range(400)), stream.vectors)
+    assert lent is not None
+    assert replay(other, Course(strict, audited_misses=0.3, lent=lent)).hits == 0
+
+
+def test_what_is_borrowed_is_of_use_where_the_questions_mean_the_same(stream: Stream) -> None:
+    lent = replay(stream, Course(Rules("learned", budget=0.05))).weights
+    strict = Rules("learned", budget=0.05, is_strict=True)
+    alone, borrowing = (
+        replay(stream, Course(strict, audited_misses=0.5, lent=each)) for each in (None, lent)
+    )
+    assert borrowing.hits > alone.hits
+    assert borrowing.wrong <= 0.05 * borrowing.hits

@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import httpx
 import pytest
 
 from auth import Policy
 from tests.cache.prepared import prepared_model
+from tests.cache.replicas import master_and_replica
 from tests.running import RunningGateway, answer_of, running_gateway
 from tests.scripted import ScriptedUpstream, completion
-from tests.valkey import eventually, running_valkey
+from tests.valkey import Valkey, eventually, running_valkey
 
 SEMANTIC = {
     "embedder": {"kind": "onnx", "model": str(prepared_model())},
@@ -102,6 +104,26 @@ async def test_what_is_blocked_stays_so_after_a_restart() -> None:
             await report(gateway, await ask(gateway, SAME))
         async with running_gateway(upstream, valkey=valkey, cache=SEMANTIC) as gateway:
             assert (await ask(gateway, SAME)).headers["x-cache-reason"] == "blocked"
+
+
+async def test_the_reply_says_whether_a_replica_has_it_and_it_is_in_force_when_none_has() -> None:
+    with master_and_replica() as (master, replica):
+        valkey = cast(
+            Valkey, SimpleNamespace(url=f"redis://{master.endpoint}")
+        )  # its address is all that is used
+        async with (
+            ScriptedUpstream() as upstream,
+            running_gateway(upstream, valkey=valkey, cache=SEMANTIC) as gateway,
+        ):
+            await ask(gateway, ASKED)
+            reply = await report(gateway, await ask(gateway, SAME))
+            assert (reply.status_code, reply.json()["replicated"]) == (200, True)
+            replica.hang()
+            reply = await report(gateway, await ask(gateway, ASKED))
+            assert (reply.status_code, reply.json()["replicated"]) == (202, False)
+            replica.resume()
+            assert reply.json()["blocked"] is True
+            assert (await ask(gateway, ASKED)).headers["x-cache"] == "MISS"
 
 
 async def test_a_fresh_answer_can_be_reported_too() -> None:

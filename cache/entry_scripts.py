@@ -36,7 +36,7 @@ end
 local function drop(tag, id)
   local name = hex(id)
   local removed = redis.call('DEL', prefix .. 'e:' .. name)
-  removed = removed + redis.call('DEL', prefix .. 'v:' .. name)
+  removed = removed + redis.call('DEL', prefix .. 'v:' .. name, prefix .. 'n:' .. name)
   announce(ARGV[2] .. tag .. '\\207' .. id)
   return removed
 end
@@ -45,7 +45,8 @@ end
 # KEYS 3 to 8: epoch, era, entry, vector, blocked, claim. ARGV 5: epoch and 6: era at look-up, 7: record, 8: TTL in ms,
 # 9: change ("" for none), 10: the pair of question and answer, 11: namespace tag and 12: entry id, 8 bytes each,
 # 13: the owner's bytes and 14: entries at most, 15: TTL in ms of an era, 16: the writer's claim ("" for none).
-# What is announced is kept as well: the stream forgets, an index must not.
+# What is announced is kept as well: the stream forgets, an index must not. Beside it there may be a vector of the
+# embedder that is to follow (next_vectors.py), which goes wherever this one goes.
 PUT = (
     _REMOVAL
     + """
@@ -60,7 +61,7 @@ local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 
 if size > most_bytes or most_entries < 1 then return 'quota' end
 local own = ARGV[11] .. ARGV[12]
-strike(own .. string.format('%d', size_of(hex(ARGV[12]))))
+strike(own .. string.format('%d', redis.call('STRLEN', KEYS[5]) + redis.call('STRLEN', KEYS[6])))
 local bytes = tonumber(redis.call('ZSCORE', book, 'b') or 0)
 local entries = math.max(redis.call('ZCARD', book) - 1, 0)
 for _ = 1, 64 do
@@ -85,10 +86,10 @@ if ARGV[9] ~= '' then
   announce(ARGV[9])
   redis.call('SET', KEYS[6], ARGV[9], 'PX', ttl)
 else
-  redis.call('DEL', KEYS[6])
+  redis.call('DEL', KEYS[6], ARGV[1] .. 'n:' .. hex(ARGV[12]))
 end
 for _, key in ipairs({KEYS[3], book, changes}) do
-  if redis.call('EXISTS', key) == 1 and redis.call('PTTL', key) < ttl then redis.call('PEXPIRE', key, ttl) end
+  if redis.call('PTTL', key) < ttl then redis.call('PEXPIRE', key, ttl) end
 end
 redis.call('PEXPIRE', KEYS[4], ARGV[15])
 return 'stored'
@@ -118,6 +119,44 @@ redis.call('PEXPIRE', KEYS[3], ARGV[8])
 strike(ARGV[5] .. ARGV[6] .. string.format('%d', size_of(hex(ARGV[6]))))
 drop(ARGV[5], ARGV[6])
 keep_stream()
+return 1
+"""
+)
+
+# KEYS 3: epoch. ARGV 5: the epoch it was read under, 6: entry id, 7: change with the next vector. Nothing where the
+# entry went, was flushed, or is for equal questions only by now.
+ADOPT = (
+    _REMOVAL
+    + """
+local name = hex(ARGV[6])
+if redis.call('GET', KEYS[3]) ~= ARGV[5] or redis.call('EXISTS', prefix .. 'v:' .. name) == 0 then return 0 end
+local ttl = redis.call('PTTL', prefix .. 'e:' .. name)
+if ttl <= 0 then return 0 end
+redis.call('SET', prefix .. 'n:' .. name, ARGV[7], 'PX', ttl)
+announce(ARGV[7])
+if redis.call('PTTL', changes) < ttl then redis.call('PEXPIRE', changes, ttl) end
+return 1
+"""
+)
+
+# ARGV 5: namespace tag, 6: entry id. The next vector takes the own one's place; without a next one the own one goes.
+SETTLE = (
+    _REMOVAL
+    + """
+local own, name = ARGV[5] .. ARGV[6], hex(ARGV[6])
+local before = own .. string.format('%d', size_of(name))
+if redis.call('EXISTS', prefix .. 'n:' .. name) == 1 then
+  redis.call('RENAME', prefix .. 'n:' .. name, prefix .. 'v:' .. name)
+else
+  redis.call('DEL', prefix .. 'v:' .. name)
+end
+local expires = redis.call('ZSCORE', book, before)
+if expires then
+  strike(before)
+  local size = size_of(name)
+  redis.call('ZADD', book, expires, own .. string.format('%d', size))
+  redis.call('ZINCRBY', book, size, 'b')
+end
 return 1
 """
 )

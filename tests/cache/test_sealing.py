@@ -8,7 +8,7 @@ from cache import AesGcmSeal, Answer, Unsealed
 from cache.identity import Keys
 from cache.sealing import Unsealable
 from tests.cache.kept import EMBEDDER, NAMESPACE, Kept, kept
-from tests.cache.parts import SECRET
+from tests.cache.parts import SECRET, part, soon
 
 OLD, NEW = b"o" * 32, b"n" * 32
 TEXT = "which pills does Ms Zyxgard take"
@@ -123,3 +123,5 @@ async def test_an_entry_whose_header_was_altered_is_a_miss() -> None:
         ):
             await where.store.execute("SET", name, damaged)
             assert not await where.has(TEXT)
+            fetched = await where.entries.fetch(part(NAMESPACE), [where.id_of(TEXT)], deadline=soon())
+            assert fetched == [None]

@@ -98,7 +98,7 @@ class RedisEntries:
             self._store.script(
                 entry_scripts.PUT,
                 keys=[
-                    *self._removal_keys(keys),
+                    *self.removal_keys(keys),
                     keys.epoch,
                     keys.era,
                     keys.entry(entry.entry_id),
@@ -107,7 +107,7 @@ class RedisEntries:
                     keys.claim(entry.entry_id),
                 ],
                 args=[
-                    *self._removal_args(keys),
+                    *self.removal_args(keys),
                     epoch,
                     era,
                     record,
@@ -138,8 +138,8 @@ class RedisEntries:
         await answered(
             self._store.script(
                 entry_scripts.BLOCK,
-                keys=[*self._removal_keys(keys), keys.blocked],
-                args=[*self._removal_args(keys), keys.tag, _packed(entry_id), pair, _EPOCH_TTL_MS],
+                keys=[*self.removal_keys(keys), keys.blocked],
+                args=[*self.removal_args(keys), keys.tag, _packed(entry_id), pair, _EPOCH_TTL_MS],
                 deadline=deadline,
             )
         )
@@ -149,8 +149,8 @@ class RedisEntries:
         removed = await answered(
             self._store.script(
                 entry_scripts.REMOVE,
-                keys=self._removal_keys(keys),
-                args=[*self._removal_args(keys), keys.tag, *map(_packed, entry_ids)],
+                keys=self.removal_keys(keys),
+                args=[*self.removal_args(keys), keys.tag, *map(_packed, entry_ids)],
                 deadline=deadline,
             )
         )
@@ -235,10 +235,10 @@ class RedisEntries:
         )
         return b"".join(begun)
 
-    def _removal_keys(self, keys: Keys) -> list[Argument]:
+    def removal_keys(self, keys: Keys) -> list[Argument]:
         return [keys.changes, keys.book]
 
-    def _removal_args(self, keys: Keys) -> list[Argument]:
+    def removal_args(self, keys: Keys) -> list[Argument]:
         return [keys.prefix, _REMOVAL_HEAD, self._changes_kept, _EPOCH_TTL_MS]
 
     def _keys_of(self, namespace: str) -> Keys:

@@ -27,7 +27,7 @@ from .snapshot_file import Contents
 _BLOCK_S = 2.0
 _GRACE_S = 3.0
 _LOOK_EVERY_S = 2.0
-_AT_ONCE = 64  # of each stream: what is applied between two turns of the loop
+_AT_ONCE = 64  # of each stream
 _MOST_NAMESPACES = 1 << 18
 _FIRST_PAUSE_S, _LAST_PAUSE_S = 0.05, 1.0
 
@@ -61,7 +61,8 @@ class Follower:
     ) -> None:
         self.caught_up = asyncio.Event()  # set once everything that was there at the start has been read
         self.rebuilds: Counter[str] = Counter()  # of shards, by why: "start", "behind", "reset"
-        self.applied = 0
+        self.applied = 0  # changes
+        self.passed_over = 0  # vectors of other embedders
         self._store = store
         self._vectors = vectors
         self._spaces = spaces
@@ -185,6 +186,7 @@ class Follower:
         )
         for stream, items in reply or ():
             self._follow(names.index(stream), items)
+            await asyncio.sleep(0)  # others' turn: this took up to a millisecond or two
         if not reply:
             self._lag_s = 0.0
             self.caught_up.set()
@@ -209,7 +211,10 @@ class Follower:
                 self._spaces.drop_namespace(tag)
 
     def _add(self, added: changes.Added, shard: int) -> bool:
-        if not is_of_fingerprint(added.space, self._tag) or added.expires_at_s <= self._wall():
+        if not is_of_fingerprint(added.space, self._tag):
+            self.passed_over += 1
+            return False
+        if added.expires_at_s <= self._wall():
             return False
         self._shards[tag_of_space(added.space)] = shard
         if len(self._shards) > _MOST_NAMESPACES:

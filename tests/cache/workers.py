@@ -48,6 +48,7 @@ class Worker:
         snapshot: Snapshot | None,
         secret: bytes = SECRET,
     ) -> None:
+        self.store = store
         self.queue = EmbedQueue(embedder)
         self.spaces = Spaces(plan, wall=clock)
         for frozen in snapshot.spaces if snapshot is not None else ():
@@ -123,6 +124,7 @@ async def worker(
     seal: Seal | None = None,
     plan: Plan | None = None,
     changes_kept: int = 16_384,
+    within_s: float = 10.0,
 ) -> AsyncIterator[Worker]:
     """Caught up. Its snapshots are in `folder`, written at the end at the latest."""
     embedder, clock, seal = embedder or HashEmbedder(), clock or Clock(), seal or Unsealed()
@@ -148,7 +150,7 @@ async def worker(
         stack.callback(made.queue.close)
         made.follow()
         stack.push_async_callback(made.unfollow)
-        await asyncio.wait_for(made.follower.caught_up.wait(), 10.0)
+        await asyncio.wait_for(made.follower.caught_up.wait(), within_s)
         assert await made.spaces.settle()
         if snapshots is not None:
             await stack.enter_async_context(snapshots.kept(made.spaces, made.follower))

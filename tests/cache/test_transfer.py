@@ -51,6 +51,8 @@ async def test_an_entry_comes_out_and_in_as_it_was(secret: bytes, is_similar: bo
         inventory = Inventory(entries, where.embed, secret=secret, wall=where.clock)
         by_user = await inventory.invalidate(Selector(tags={"user": "u"}))
         assert by_user.found == (1 if secret == SECRET else 0)
+        headers = [each async for page in inventory.headers(Selector()) for each in page]
+        assert [set(each.tags) for each in headers] == [{"user"} if secret == SECRET else set()]
         shards = [each for shard in range(16) async for page in entries.scan_vectors(shard) for each in page]
         assert [each.entry_id for each in shards] == ([named] if is_similar else [])
 

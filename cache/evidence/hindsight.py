@@ -50,11 +50,12 @@ def look_back(
     at_s: float,
     measured: Measured = lambda _: None,
 ) -> Hindsight:
-    """What is not trusted any more (after a trip or a drift), and judges that are of no use, are left out."""
+    """Of the time since its questions last became others. A trip matters not here: what led to it shows what to
+    avoid. Findings of judges that are of no use are left out."""
     audits = [
         audit
         for audit in ledger.audits
-        if audit.at_s >= ledger.standing.trusted_from_s and correction_of(measured(audit.judge)).is_usable
+        if audit.at_s >= ledger.drift.changed_s and correction_of(measured(audit.judge)).is_usable
     ]
     by_cosine = "fixed" if rules.policy == "fixed" else "guarded"
     points = []

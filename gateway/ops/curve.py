@@ -48,7 +48,8 @@ class Curve:
 
     @property
     def recommended(self) -> dict[float, float | None]:
-        """By budget: the least threshold of `guarded` at which the upper end of the interval holds it."""
+        """By budget: the least threshold of `guarded` at which the upper end of the interval holds it, and above which
+        none is shown to break it."""
         return {budget: _recommended(self.points, budget) for budget in BUDGETS}
 
     def record(self) -> dict[str, Any]:
@@ -73,13 +74,12 @@ class Curve:
 
 
 def _recommended(points: Sequence[Point], budget: float) -> float | None:
-    """As little as holds the budget, and so does everything above it: a lucky dip in the middle is no advice."""
     least = None
     for point in sorted(points, key=lambda point: -point.threshold):
-        if point.policy == "guarded" and point.hits:
-            if point.f_high > budget:
-                if least is not None:
-                    break
-                continue
+        if point.policy != "guarded" or not point.hits:
+            continue
+        if point.f_low > budget:
+            break  # what lies below serves this too: that it looks better is luck
+        if point.f_high <= budget:
             least = point.threshold
     return least

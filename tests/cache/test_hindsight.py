@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from functools import partial
 
 import pytest
 
 from cache.acceptance import Features
 from cache.evidence.correction import JudgeRates, Measured
+from cache.evidence.drift import Drift
 from cache.evidence.events import Audit
 from cache.evidence.hindsight import Hindsight, look_back
 from cache.evidence.ledger import Ledger, Standing
@@ -72,6 +74,15 @@ def test_audits_of_unequal_draws_make_the_interval_wider_than_as_many_equal_ones
     equal = seen([audit() for _ in range(40)]).points[0]
     unequal = seen([audit(draw=1.0 if number else 0.01) for number in range(40)]).points[0]
     assert unequal.high > equal.high
+
+
+def test_what_led_to_a_trip_is_looked_back_on_and_what_came_before_a_drift_is_not() -> None:
+    ledger = Ledger(standing=Standing(state="tripped", trusted_from_s=50.0))
+    ledger.add([audit()])
+    look = partial(look_back, ledger, GUARDED, thresholds=THRESHOLDS, budgets=(), at_s=100.0)
+    assert look().audits == 1
+    ledger.drift = Drift(changed_s=50.0)
+    assert look().audits == 0
 
 
 def test_without_audits_nothing_is_known() -> None:

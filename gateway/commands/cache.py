@@ -136,6 +136,7 @@ def _past(found: dict[str, Any]) -> list[str]:
     lines = [f"{found['outcome']}{tier} ({found['reason'] or 'the same question'}) at {at}Z"]
     lines.append(f"namespace {found['namespace']}: {found['standing']}")
     if found["similarity"] is not None:
-        lines.append(f"entry {found['entry_id']} at cosine {found['similarity']:.4f}")
+        alias = f", near its alias {found['alias_id']}" if found["alias_id"] else ""
+        lines.append(f"entry {found['entry_id']} at cosine {found['similarity']:.4f}{alias}")
     lines += [f"  {name} {value:.4f}" for name, value in found["verdict"].items()]
     return lines

@@ -6,6 +6,11 @@ import asyncio
 import json
 from typing import Any
 
+from msgspec.structs import replace
+
+from cache.acceptance import WIDTH
+from cache.acceptance.vetoes import VETOES
+from cache.evidence.learning import prior
 from gateway.evidence.desk import CacheTold, ExplainPast, ExplainRequest, Report, WhyNoHits
 from gateway.host.control import CacheModeChanged
 from tests.cache.prepared import prepared_model
@@ -57,6 +62,11 @@ async def test_a_hit_is_explained_with_its_neighbours_and_no_model_is_asked() ->
         assert (near["vetoes"], near["is_accepted"]) == ([], True)
         assert near["origin"]["request_id"] == request_id
         assert near["origin"]["backend"] == "m1-1"
+        assert (near["origin"]["model"], near["origin"]["revision"]) == ("m1", "r1")
+        assert set(near["vetoes_passed"]) == set(VETOES)
+        assert (near["score"], near["least_score"], near["alias_of"]) == (None, None, None)
+        assert near["age_s"] >= 0
+        assert found["entry"]["id"] == near["id"]
         assert found["standing"]["state"] == "on"
         assert (await explained(gateway, ASKED))["would"] == "HIT-EXACT"
         assert len(upstream.calls) == 1
@@ -67,7 +77,46 @@ async def test_a_miss_is_explained_by_all_that_speaks_against_it() -> None:
         await ask(gateway, ASKED)
         found = await explained(gateway, OPPOSITE)
         assert found["would"] == "MISS"
-        assert "negation" in found["neighbours"][0]["vetoes"]
+        near = found["neighbours"][0]
+        assert "negation" in near["vetoes"]
+        assert set(near["vetoes"]) | set(near["vetoes_passed"]) == set(VETOES)
+        assert set(near["vetoes"]) & set(near["vetoes_passed"]) == set()
+
+
+async def test_what_would_be_answered_is_told_of_each_tier_with_its_keys() -> None:
+    zh, alike = "请问如何学好英语口语", "怎样学好英语口语呢？"
+    async with ScriptedUpstream() as upstream, running_gateway(upstream, cache=SEMANTIC) as gateway:
+        await ask(gateway, ASKED)
+        await ask(gateway, zh)
+        typed, own = await explained(gateway, ASKED.upper()), await explained(gateway, ASKED)
+        assert (typed["would"], typed["reason"]) == ("HIT-EXACT", "normalised")
+        assert (typed["exact_key"], typed["canonical_key"]) == (own["exact_key"], None)
+        of_form, its_own = await explained(gateway, alike), await explained(gateway, zh)
+        assert (of_form["would"], of_form["reason"]) == ("HIT-SEMANTIC", "canonical")
+        assert of_form["canonical_key"] == its_own["canonical_key"] is not None
+        assert of_form["exact_key"] != its_own["exact_key"] == of_form["entry"]["id"]
+        assert len(upstream.calls) == 2
+
+
+async def test_no_more_than_the_eight_nearest_are_told_nearest_first() -> None:
+    async with ScriptedUpstream() as upstream, running_gateway(upstream, cache=SEMANTIC) as gateway:
+        for country in ("Peru", "Chile", "Cuba", "Oman", "Iran", "Mali", "Togo", "Fiji", "Laos", "Iraq"):
+            await ask(gateway, f"What is the capital city of {country}?")
+        near = (await explained(gateway, ASKED))["neighbours"]
+        similarities = [each["similarity"] for each in near]
+        assert len(near) == 8
+        assert similarities == sorted(similarities, reverse=True)
+
+
+async def test_where_a_score_is_learned_it_is_told_with_the_least_that_would_do() -> None:
+    cache = SEMANTIC | {"policy": "learned"}
+    async with ScriptedUpstream() as upstream, running_gateway(upstream, cache=cache) as gateway:
+        await ask(gateway, ASKED)
+        ruling = gateway.plane.cache.evidence.of("acme/default/m1")
+        ruling.standing = replace(ruling.standing, weights=prior(WIDTH), least_score=100.0)
+        (near,) = (await explained(gateway, SAME))["neighbours"]
+        assert near["reason"] == "below-score"
+        assert near["score"] < near["least_score"] == 100.0
 
 
 async def test_the_parts_that_must_match_are_told_as_digests() -> None:
@@ -212,6 +261,7 @@ async def test_why_nothing_hits_is_told_by_what_always_differs() -> None:
             told = (await gateway.ask_cache(WhyNoHits("acme"))).told or {}
         assert (told["hits"], told["partitions"], told["partitions_seen_once"]) == (0, 5, 1.0)
         assert told["varying"] == [{"part": "messages.0", "values": 5, "requests": 5}]
+        assert told["varied_most"] == "messages.0"
         assert "day" not in json.dumps(told)
         other = (await gateway.ask_cache(WhyNoHits("umbrella"))).told or {}
         assert other["requests"] == 0

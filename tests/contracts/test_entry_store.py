@@ -131,6 +131,31 @@ async def test_a_write_that_began_before_a_flush_comes_to_nothing(kept: Kept) ->
     assert await kept.find(question) is None
 
 
+@pytest.mark.parametrize("owner", ["team-a", None])
+async def test_a_write_that_began_in_another_era_comes_to_nothing(kept: Kept, owner: str | None) -> None:
+    question = asked()
+    epoch = (await kept.entries.find(question, 1, deadline=soon())).epoch
+    await kept.entries.begin_era(owner, deadline=soon())
+    entry = entry_for(question, at_s=kept.clock())
+    assert await kept.entries.put(ticket_for(question, epoch), entry, deadline=soon()) == "invalidated"
+    assert await kept.put(question) == "stored"
+
+
+async def test_a_new_era_hides_nothing(kept: Kept) -> None:
+    await kept.put(asked())
+    await kept.entries.begin_era("team-a", deadline=soon())
+    assert await kept.find(asked()) is not None
+
+
+async def test_several_are_removed_at_once_and_counted(kept: Kept) -> None:
+    texts = ["one", "two", "three"]
+    for text in texts:
+        await kept.put(asked(text))
+    ids = [kept.id_of(asked(text)) for text in ("one", "three", "never stored")]
+    assert await kept.entries.remove("team-a", ids, deadline=soon()) == 2
+    assert [await kept.find(asked(text)) is None for text in texts] == [True, False, True]
+
+
 async def test_nothing_is_stored_without_an_epoch(kept: Kept) -> None:
     question = asked()
     entry = entry_for(question, at_s=kept.clock())

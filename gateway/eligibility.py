@@ -154,7 +154,7 @@ def plan(
     treatment = "semantic" if cue is None else cues.treatments[cue]
     if treatment == "bypass":
         return Plan(bypass=cue)
-    tenant = _pool_of(principal)
+    tenant, question = _pool_of(principal), dialect.question
     material = canonical(
         {
             "format": 2,
@@ -167,9 +167,9 @@ def plan(
             "fields": {
                 name: value
                 for name, value in values.items()
-                if name != dialect.question and name not in _NOT_IN_FIELDS
+                if name != question and name not in _NOT_IN_FIELDS
             },
-            dialect.question: asked.rest,
+            question: asked.rest,
             "fuzzy": fuzzy.place,
         }
     ).encode()

@@ -33,11 +33,6 @@ class Told(msgspec.Struct, frozen=True):
     is_odd: bool = False  # no stream could carry it without loss
 
 
-class _Usage(msgspec.Struct):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-
-
 _read_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
@@ -51,7 +46,7 @@ def payload_of(body: bytes) -> bytes:
 
 
 def reading_of(payload: bytes, choices: list[Told], usage: Any) -> Reading:
-    kinds = [choice.kind for choice in choices if choice.kind != "text"]
+    kinds: list[Kind] = [choice.kind for choice in choices if choice.kind != "text"]
     return Reading(
         payload=payload,
         text=choices[0].text if choices else "",
@@ -75,13 +70,14 @@ def _why_not(choices: list[Told]) -> str | None:
 
 
 def _usage(usage: Any) -> Usage | None:
-    try:
-        read = msgspec.convert(usage, _Usage | None)
-    except msgspec.ValidationError:
-        return None
-    if read is None or (read.prompt_tokens is None and read.completion_tokens is None):
-        return None
-    return Usage(read.prompt_tokens or 0, read.completion_tokens or 0)
+    match usage:
+        case {"prompt_tokens": int() as given, "completion_tokens": int() as made}:
+            return Usage(given, made)
+        case {"prompt_tokens": int() as given}:
+            return Usage(given, 0)
+        case {"completion_tokens": int() as made}:
+            return Usage(0, made)
+    return None
 
 
 class Growing:

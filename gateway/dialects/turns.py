@@ -14,6 +14,8 @@ def asked_in(turns: list[Turn]) -> Asked:
     plain = [_with_plain_text(turn) for turn in turns]
     fuzzy, rest = _split_last(plain)
     parts = [part for turn in plain for part in _parts(turn)]
+    if not parts:
+        return Asked(fuzzy, rest)
     if any(_is_remote(part) for part in parts):
         return Asked(
             fuzzy, rest, bypass="remote-content"

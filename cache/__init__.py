@@ -32,7 +32,16 @@ from .model import (
     Tier,
     Verdict,
 )
-from .replica import Follower, Snapshot, SnapshotOwner, SnapshotRefused, Snapshots
+from .next_vectors import NextVectors
+from .replica import (
+    Follower,
+    Reembedded,
+    Reembedding,
+    Snapshot,
+    SnapshotOwner,
+    SnapshotRefused,
+    Snapshots,
+)
 from .sealing import AesGcmSeal, Seal, Unsealed
 from .selection import Selector
 from .semantic import SemanticCache
@@ -70,6 +79,7 @@ __all__ = [
     "Near",
     "Neighbour",
     "Neighbours",
+    "NextVectors",
     "NoEmbedder",
     "NotAnEntry",
     "OnnxEmbedder",
@@ -83,6 +93,8 @@ __all__ = [
     "Quota",
     "Record",
     "RedisEntries",
+    "Reembedded",
+    "Reembedding",
     "Rules",
     "Sampling",
     "Seal",

@@ -21,6 +21,7 @@ from cache import (
     Judge,
     ModelError,
     NoEmbedder,
+    Plan,
     RedisEntries,
     Sampling,
     SemanticCache,
@@ -74,9 +75,10 @@ async def open_caching(
     policies = await _open_policies(settings, runtime, stores["durable"])
     embed, standing = await _open_embedder(settings, policies)
     stack.callback(embed.close)
-    spaces = Spaces()
+    wanted = settings.cache.index
+    spaces = Spaces(Plan(storage=wanted.storage, recall=wanted.recall), most_bytes=wanted.memory_mib << 20)
     stack.callback(spaces.close)
-    index = await open_index(settings, runtime, spaces, embed, entries, stack)
+    index = await open_index(settings, runtime, stores["cache"], spaces, embed, entries, stack)
     asker = Asker(pools, Spending(settings.cache.audits.calls_per_hour))
     judges = await _open_judges(runtime, stores["durable"])
     audits = await _open_audits(

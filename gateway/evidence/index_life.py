@@ -18,6 +18,7 @@ from cache import (
     Follower,
     NoEmbedder,
     RedisEntries,
+    Reembedding,
     Snapshot,
     SnapshotOwner,
     SnapshotRefused,
@@ -30,6 +31,8 @@ from ..settings.reading import Settings
 from ..store.client import StoreClient
 from ..telemetry import metrics_table as table
 from .background import in_background
+from .index_numbers import index_numbers
+from .next_embedder import ReembeddingMetrics, open_reembedding
 
 _log = structlog.get_logger("gateway.evidence.index_life")
 
@@ -43,16 +46,19 @@ _USUAL = frozenset({"absent", "other-embedder", "other-format"})
 
 @dataclass(frozen=True, slots=True)
 class IndexLife:
-    """`follower` is None without an embedder. `snapshots` counts what became of them: "restored", "written", why not."""
+    """`follower` and `reembedding` are None without an embedder. `snapshots` counts what became of them: "restored",
+    "written", or why not."""
 
     spaces: Spaces
     follower: Follower | None = None
     snapshots: Counter[str] = field(default_factory=Counter)
+    reembedding: Reembedding | None = None
 
 
 async def open_index(
     settings: Settings,
     runtime: Runtime,
+    store: StoreClient,
     spaces: Spaces,
     embed: EmbedQueue | NoEmbedder,
     entries: RedisEntries,
@@ -92,7 +98,8 @@ async def open_index(
         _log.info("the index is there", vectors=len(spaces), made_from_store=follower.rebuilds["start"] > 0)
     if snapshots is not None:
         await stack.enter_async_context(snapshots.kept(spaces, follower))
-    return IndexLife(spaces, follower, outcomes)
+    reembedding = await open_reembedding(settings, runtime, store, embed, entries, follower, stack)
+    return IndexLife(spaces, follower, outcomes, reembedding)
 
 
 def _snapshots(
@@ -131,12 +138,14 @@ class IndexMetrics(Collector):
         self._life = life
         self._worker = str(worker)
         registry.register(self)
+        if life.reembedding is not None:
+            ReembeddingMetrics(life.reembedding, registry)
 
     def collect(self) -> Iterable[Metric]:
         snapshots = CounterMetricFamily(table.SNAPSHOTS.name, table.SNAPSHOTS.meaning, labels=("outcome",))
         for outcome, count in self._life.snapshots.items():
             snapshots.add_metric([outcome], count)
-        return [snapshots, *self._following()]
+        return [snapshots, *index_numbers(self._life.spaces.state()), *self._following()]
 
     def _following(self) -> Iterable[Metric]:
         follower = self._life.follower

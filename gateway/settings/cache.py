@@ -28,7 +28,8 @@ _Seconds = Annotated[float, Field(gt=0)]
 
 class EmbedderSettings(Section):
     """`model`: a prepared folder (onnx; null means the data folder's), a sentence-transformers name, or that of a model
-    at the endpoint `url` (http), which reads `window` tokens and makes vectors of `dimension` numbers."""
+    at the endpoint `url` (http), which reads `window` tokens and makes vectors of `dimension` numbers. `next` is
+    the one to follow: what is kept is embedded by it, too, while this one serves."""
 
     kind: Literal["onnx", "sentence_transformers", "http", "none"] = "onnx"
     precision: Literal["int8", "fp32"] = "int8"
@@ -39,6 +40,7 @@ class EmbedderSettings(Section):
     window: Annotated[int, Field(ge=16, le=131_072)] = 512
     api_key_env: str | None = None
     timeout_ms: Annotated[float, Field(gt=0, le=60_000)] = 2_000.0
+    next: EmbedderSettings | None = None
 
     @model_validator(mode="after")
     def _named(self) -> EmbedderSettings:
@@ -49,6 +51,8 @@ class EmbedderSettings(Section):
                 "http needs cache.embedder.url, the endpoint, with .model, the model's name there, and .dimension, how "
                 "many numbers its vectors have"
             )
+        if self.next is not None and self.next.next is not None:
+            raise ValueError("only one embedder can follow: remove next.next")
         return self
 
 
@@ -89,6 +93,14 @@ class QuotaSettings(Section):
     entries: Annotated[int, Field(ge=1, le=1_000_000_000)] = 1_000_000
 
 
+class IndexSettings(Section):
+    """Of a worker's vectors: how they are kept, what they may take, and what share of the nearest must be found."""
+
+    storage: Literal["float32", "float16"] = "float32"
+    memory_mib: Annotated[int, Field(ge=1, le=1_000_000)] = 512
+    recall: Annotated[float, Field(ge=0.5, le=1)] = 0.99
+
+
 class NamespaceSettings(Section):
     """What one namespace has otherwise than the rest of the cache; null: nothing."""
 
@@ -119,6 +131,7 @@ class CacheSettings(Section):
     snapshot_every_s: Annotated[float, Field(ge=1, le=86_400)] | None = 300.0
     decisions_kept_s: Annotated[int, Field(ge=60, le=86_400)] = 3_600
     embedder: EmbedderSettings = EmbedderSettings()
+    index: IndexSettings = IndexSettings()
     cues: CueSettings = CueSettings()
     answers: AnswerSettings = AnswerSettings()
     replay: _Replay = "instant"

@@ -112,6 +112,52 @@ SNAPSHOTS = MetricFact(
     "Snapshots of the index by what became of them: restored, written, or why not",
     ("outcome",),
 )
+REEMBED_LEFT = MetricFact(
+    "echogate_cache_reembed_left",
+    "gauge",
+    "Entries still to be looked at by whoever embeds what is kept by another embedder",
+)
+REEMBEDDED = MetricFact(
+    "echogate_cache_reembedded_total",
+    "counter",
+    "Entries embedded by another embedder; outcome: done, unfit (it cannot read the text) or settled (the old vector "
+    "was let go)",
+    ("outcome",),
+)
+INDEX_VECTORS = MetricFact(
+    "echogate_index_vectors", "gauge", "Vectors in the index of the worker that has most"
+)
+INDEX_BYTES = MetricFact(
+    "echogate_index_bytes",
+    "gauge",
+    "What the workers' vectors take, about; cache.index.memory_mib bounds each",
+)
+INDEX_RECALL = MetricFact(
+    "echogate_index_recall_ratio",
+    "gauge",
+    "Share of searches in clusters that found the true nearest, of those lately compared with all; of the worst worker",
+)
+INDEX_CLUSTER = MetricFact(
+    "echogate_index_cluster_vectors",
+    "gauge",
+    "Vectors in the largest clusters of a worker's index, by rank",
+    ("rank",),
+)
+INDEX_REBUILDS = MetricFact(
+    "echogate_index_rebuilds_total",
+    "counter",
+    "Times a worker drew the clusters of a partition; outcome: built or failed",
+    ("outcome",),
+)
+INDEX_SPACES = MetricFact(
+    "echogate_index_spaces_total",
+    "counter",
+    "Partitions that left an index to make room (evicted), and that came back when they were asked for (reloaded)",
+    ("outcome",),
+)
+INDEX_WAITING = MetricFact(
+    "echogate_index_waiting", "gauge", "Changes that are known to a worker and not yet in its index"
+)
 SEAL_REFUSED = MetricFact(
     "echogate_cache_seal_refused_total",
     "counter",
@@ -205,6 +251,15 @@ METRICS = (
     FOLLOW_BEHIND,
     SHARDS_REBUILT,
     SNAPSHOTS,
+    REEMBED_LEFT,
+    REEMBEDDED,
+    INDEX_VECTORS,
+    INDEX_BYTES,
+    INDEX_RECALL,
+    INDEX_CLUSTER,
+    INDEX_REBUILDS,
+    INDEX_SPACES,
+    INDEX_WAITING,
     SEAL_REFUSED,
     AUDITS,
     NAMESPACES,

@@ -60,6 +60,9 @@ OTHER = {
     "cache.semantic_deadline_ms": "100.5",
     "cache.max_entry_kib": "10",
     "cache.snapshot_every_s": "60.5",
+    "cache.index.storage": "float16",
+    "cache.index.memory_mib": "64",
+    "cache.index.recall": "0.95",
     "cache.scope": "user",
     "cache.embedder.kind": "none",
     "cache.embedder.precision": "fp32",
@@ -70,6 +73,8 @@ OTHER = {
     "cache.embedder.window": "256",
     "cache.embedder.api_key_env": "EMBEDDER_KEY",
     "cache.embedder.timeout_ms": "500.5",
+    "cache.embedder.next": '{"kind": "onnx", "precision": "fp32", "model": null, "url": null, "revision": "", '
+    '"dimension": null, "window": 512, "api_key_env": null, "timeout_ms": 2000.0, "next": null}',
     "limits.requests_per_s": "70.5",
     "limits.burst": "8",
     "limits.charge_hits": "true",

@@ -15,7 +15,7 @@ from tests.e2e.asking import ASKED, SAME
 from tests.embeddings_server import cutting, running_embeddings
 from tests.running import RunningGateway, running_gateway, settings_for
 from tests.scripted import ScriptedUpstream
-from tests.valkey import Valkey, running_valkey
+from tests.valkey import Valkey, eventually, running_valkey
 
 
 @pytest.fixture
@@ -101,3 +101,23 @@ async def test_another_embedder_begins_beside_the_old_one_and_says_how_they_diff
             assert (await after.chat(SAME)).status_code == 200
     async with gateway(valkey, upstream, tmp_path) as again:
         assert (await again.chat(SAME)).status_code == 200
+
+
+async def test_the_embedder_to_follow_embeds_what_is_kept_and_then_serves(
+    valkey: Valkey, upstream: ScriptedUpstream, tmp_path: Path
+) -> None:
+    """First beside the one that serves, then alone; equal questions hit throughout, similar ones under both."""
+    with running_embeddings(cutting(HashEmbedder(), window=256)) as embeddings:
+        other = {"kind": "http", "url": embeddings.base_url, "model": "m", "dimension": 64, "window": 256}
+        present = {"model": str(prepared_model()), "next": other}
+        async with gateway(valkey, upstream, tmp_path, embedder=present) as before:
+            await taught(before)
+            await eventually(lambda: counted(before, "echogate_cache_reembedded")["done"] == 1, within_s=20)
+            assert (await before.chat(SAME)).headers["x-cache"] == "HIT-SEMANTIC"
+        async with gateway(
+            valkey, upstream, tmp_path, embedder=other, threshold=0.5, policy="fixed"
+        ) as after:
+            assert (await after.chat(ASKED)).headers["x-cache"] == "HIT-EXACT"
+            assert (await after.chat(SAME)).headers["x-cache"] == "HIT-SEMANTIC"
+            await eventually(lambda: counted(after, "echogate_cache_reembedded")["settled"] == 1, within_s=20)
+            assert (await after.chat(SAME)).headers["x-cache"] == "HIT-SEMANTIC"

@@ -7,6 +7,7 @@ write that was under way meanwhile: such writes come to nothing (see entry_scrip
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -24,6 +25,7 @@ from .selection import Selector, means
 _DEADLINE_S = 5.0
 _EMBED_S = 5.0
 _AT_ONCE = 100
+_READ_AT_ONCE = 8  # whole entries, which can be large
 
 
 @dataclass(slots=True)
@@ -120,10 +122,15 @@ class Inventory:
             for header in page:
                 by_namespace[header.namespace].append(header.entry_id)
             for namespace, ids in by_namespace.items():
-                for each in ids:  # one at a time: they can be large
-                    record = await self._entries.read(namespace, each, deadline=_soon())
-                    if record is not None:
-                        yield record
+                for start in range(0, len(ids), _READ_AT_ONCE):
+                    some = ids[start : start + _READ_AT_ONCE]
+                    for record in await self._read(namespace, some):
+                        if record is not None:
+                            yield record
+
+    async def _read(self, namespace: str, ids: Sequence[int]) -> list[Record | None]:
+        deadline = _soon()
+        return await asyncio.gather(*(self._entries.read(namespace, each, deadline=deadline) for each in ids))
 
     async def _remove(self, namespace: str, ids: Sequence[int]) -> int:
         removed = 0

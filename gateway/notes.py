@@ -93,6 +93,7 @@ def tags(call: Call, timeline: Timeline) -> Mapping[str, str]:
         "tenant": timeline.tenant,
         "service": timeline.service,
         "key": timeline.key_id,
+        "model": call.version.model,
         "version": f"{call.version.model}@{call.version.revision}",
         "request": timeline.request_id,
         "user": call.body.values.get("user"),

@@ -70,7 +70,7 @@ async def looked_through(gateway: RunningGateway) -> AsyncIterator[Inventory]:
 
 
 @pytest.mark.parametrize(
-    "name", ["tenant", "service", "key", "version", "request", "user", "safety_identifier"]
+    "name", ["tenant", "service", "key", "model", "version", "request", "user", "safety_identifier"]
 )
 async def test_an_answer_is_found_and_erased_by_what_it_has_to_do_with(name: str) -> None:
     async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
@@ -83,6 +83,7 @@ async def test_an_answer_is_found_and_erased_by_what_it_has_to_do_with(name: str
             "tenant": "acme",
             "service": "web",
             "key": gateway.key.split("-")[1],
+            "model": "m1",
             "version": "m1@r1",
             "request": reply.headers["x-echogate-request-id"],
             "user": "u1",
@@ -135,6 +136,19 @@ async def test_a_tenant_keeps_within_its_quota_and_no_other_pays_for_it() -> Non
         }
         assert outcomes[gateway.key].count(200) == 2
         assert outcomes[other] == [200] * 4
+
+
+@pytest.mark.parametrize(("asked_s", "most_s"), [(100_000, 60), (30, 30), (None, 60)])
+async def test_a_request_may_shorten_an_answers_life_and_not_prolong_it(
+    asked_s: int | None, most_s: int
+) -> None:
+    limits = {"ttl_s": 3600, "namespaces": {"default": {"ttl_s": 60}}}
+    async with ScriptedUpstream() as upstream, running_gateway(upstream, cache=limits) as gateway:
+        await gateway.chat(TEXT, cache={} if asked_s is None else {"ttl": asked_s})
+        await gateway.idle()
+        async with StoreClient.open(gateway.valkey.url) as store:
+            (name,) = await store.execute("KEYS", "*:e:*")
+            assert 0.8 * most_s * 1000 < await store.execute("PTTL", name) <= most_s * 1000
 
 
 @pytest.mark.parametrize("value", [ONE, "SEAL_ONE", "env:", "vault:x", ""])

@@ -153,9 +153,7 @@ class Lookup:
             return self._failed(started, "embedder-error", error=type(error).__name__)
         self._ticket = replace(self._ticket, vector=embedded.vector)
         self._steps.append(Step("embed", embedded.started_s, embedded.embedded_s))
-        self._steps.append(
-            Step("search", embedded.embedded_s, embedded.ended_s, {"neighbours": len(embedded.neighbours)})
-        )
+        self._steps.append(Step("search", embedded.embedded_s, embedded.ended_s, embedded.neighbours.facts))
         return await self._accept(embedded)
 
     async def _accept(self, embedded: Embedded) -> Hit | Miss:

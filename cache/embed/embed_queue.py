@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ..errors import EmbedderBusy, UnfitText
+from ..index.neighbours import Neighbours
 from ..interfaces import Batching, Embedder
 from ..model import Vector
 from ..vectors import UnusableVector, to_unit
 
-Neighbours = list[tuple[int, float]]
 Search = Callable[[Vector], Neighbours]
 T = TypeVar("T")
 
@@ -179,7 +179,7 @@ class EmbedQueue:
                 continue
             vector = outcome
             begun = self._now()
-            neighbours = _tried(lambda: [] if work.search is None else work.search(vector))  # noqa: B023 - at once
+            neighbours = _tried(lambda: Neighbours() if work.search is None else work.search(vector))  # noqa: B023 - at once
             if isinstance(neighbours, Exception):
                 _settle(work.result, neighbours)
             else:

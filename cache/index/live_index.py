@@ -7,25 +7,22 @@ is noted in a journal too, and played on the new one before it takes the old one
 
 from __future__ import annotations
 
-import os
-import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from queue import Empty, SimpleQueue
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..model import Vector
 from .faiss_index import Contents, FaissIndex, joined
 from .frozen import FrozenSpace, Ids
 from .neighbours import Neighbours
 from .plan import Plan, Shape, why_rebuild
-from .training import Drawn, Pause, draw, probes_for, rank
+from .training import Drawn, Pause, draw_in_no_hurry, probes_for, rank
 
 _AT_A_TIME = 64  # changes that are applied: some milliseconds, mostly for finding their clusters
 _AT_A_TIME_FLAT = 1_024  # the same where there is nothing to find
@@ -38,7 +35,7 @@ _VECTORS_AT_ONCE = 1_024  # compared while a search waits: some tenths of a mill
 _REST = 50  # after a true nearest was looked for, so many times as long nothing is: two hundredths of a core
 _LEAST_REST_S = 0.1
 _AFTER_FAULT_S = 60.0
-_NICENESS = 10
+_LARGEST = 10
 
 _Changes = dict[int, Vector | None]  # None: removed
 
@@ -48,6 +45,7 @@ class LiveIndex:
 
     def __init__(self, dimension: int, plan: Plan, *, frozen: FrozenSpace | None = None) -> None:
         self.rebuilds = 0
+        self.largest_clusters: list[int] = []  # their sizes, when it was looked last
         self.rebuild_s = 0.0  # how long the last one took
         self._plan = plan
         self._frozen = frozen
@@ -203,7 +201,7 @@ class LiveIndex:
             began = time.monotonic()
             self._rebuild_after = began + _AFTER_FAULT_S
             contents, _ = self.copy()
-            drawn = _in_no_hurry(partial(draw, contents, list(self._asked), plan=self._plan, pause=pause))
+            drawn = draw_in_no_hurry(contents, list(self._asked), plan=self._plan, pause=pause)
             drawn.empty.fill(*contents._replace(lists=drawn.lists))
             while not self._took_over(drawn):
                 pause()
@@ -230,7 +228,7 @@ class LiveIndex:
 
     def _put(self, index: FaissIndex) -> None:
         self._added, self._built_with = 0, len(index)
-        self._first_unevenness = _unevenness(index)
+        self._first_unevenness = _unevenness(index.sizes())
         with self._guard:
             self._index = index
 
@@ -262,28 +260,18 @@ class LiveIndex:
         index = self._index
         found = sum(rank < index.probes for rank in self._ranks)
         with self._guard:
-            unevenness = _unevenness(index)
+            sizes = index.sizes()
+        self.largest_clusters = np.sort(sizes)[: -1 - _LARGEST : -1].tolist() if len(sizes) > 1 else []
         return Shape(
             vectors=len(index),
             clusters=index.clusters,
             added=self._added,
             built_with=self._built_with,
-            unevenness=unevenness,
+            unevenness=_unevenness(sizes),
             first_unevenness=self._first_unevenness,
             is_short_of_recall=len(self._ranks) >= _FEWEST_RANKS
             and found < self._plan.recall * len(self._ranks),
         )
-
-
-def _in_no_hurry(work: Callable[[], Drawn]) -> Drawn:
-    """On a thread of low priority. This one keeps its own, since others may wait for the locks it takes."""
-    with ThreadPoolExecutor(1, "index training", initializer=_yield_to_others) as thread:
-        return thread.submit(work).result()
-
-
-def _yield_to_others() -> None:
-    if sys.platform == "linux":  # where threads have a priority of their own
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
 
 
 def _play(changes: _Changes, index: FaissIndex, *, guard: AbstractContextManager[object]) -> None:
@@ -297,8 +285,7 @@ def _play(changes: _Changes, index: FaissIndex, *, guard: AbstractContextManager
             index.add_many(_ids(added), vectors, lists=lists)
 
 
-def _unevenness(index: FaissIndex) -> float:
-    sizes = index.sizes()
+def _unevenness(sizes: NDArray[np.int64]) -> float:
     return float(len(sizes) * np.sum(sizes.astype(np.float64) ** 2) / max(1, sizes.sum()) ** 2)
 
 

@@ -14,6 +14,14 @@ class Neighbours(list[tuple[int, float]]):
         super().__init__(pairs)
         self.clusters = list(clusters)
 
+    @property
+    def facts(self) -> dict[str, str | int | float | bool]:
+        """How many there are, and the cluster of the nearest."""
+        facts: dict[str, str | int | float | bool] = {"neighbours": len(self)}
+        if self.clusters:
+            facts["cluster"] = f"cluster_{self.clusters[0]}"
+        return facts
+
     def first(self, k: int, *, where: Callable[[int], bool]) -> Neighbours:
         """The first k whose id is one of those asked for."""
         kept = [at for at, (entry_id, _) in enumerate(self) if where(entry_id)][:k]

@@ -23,6 +23,7 @@ from .upkeep import Upkeep
 
 _SWEPT_AT_ONCE = 256  # a third of a millisecond
 _WANTED_AT_ONCE = 64
+_LARGEST = 10  # clusters of which the sizes are told
 _REMEMBERED = 65_536  # names of spaces that went
 
 
@@ -41,7 +42,7 @@ class Kept(Protocol):
 
 class IndexState(Value, frozen=True):
     """What there is, and since the start. `recall`: the share of searches that found the true nearest, of those that
-    had one near enough and were looked at; None where all vectors are compared, or too few were looked at."""
+    had one near enough and were looked at; None where all vectors are compared, or none was looked at."""
 
     spaces: int
     vectors: int
@@ -54,6 +55,7 @@ class IndexState(Value, frozen=True):
     evicted: int
     reloaded: int
     recall: float | None
+    largest_clusters: tuple[int, ...]
 
 
 class Spaces:
@@ -183,6 +185,7 @@ class Spaces:
 
     def state(self) -> IndexState:
         indexes = list(self._indexed.values())
+        sizes = [size for index in indexes for size in index.largest_clusters]
         tried = [(rank < index.probes) for index in indexes for rank in index.ranks]
         return IndexState(
             spaces=len(self._spaces),
@@ -196,6 +199,7 @@ class Spaces:
             evicted=self._evicted,
             reloaded=self._reloaded,
             recall=sum(tried) / len(tried) if tried else None,
+            largest_clusters=tuple(sorted(sizes, reverse=True)[:_LARGEST]),
         )
 
     def close(self) -> None:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
+import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import faiss
@@ -21,6 +25,7 @@ _FEWEST_POINTS = 16
 _MANY_POINTS = 65_536
 _AT_ONCE = 8_192  # rows between two pauses
 _QUERIES = 256
+_NICENESS = 10
 
 Pause = Callable[[], None]  # called between pieces of work; what it raises ends the work
 Ranks = list[int]
@@ -30,6 +35,12 @@ class Drawn(NamedTuple):
     empty: FaissIndex  # with its centroids
     lists: Lists  # where each row falls in it
     ranks: Ranks  # of the list that holds the true nearest, for some queries
+
+
+def draw_in_no_hurry(contents: Contents, asked: Sequence[Vector], *, plan: Plan, pause: Pause) -> Drawn:
+    """On a thread of low priority; the caller keeps its own, since others may wait for the locks it takes."""
+    with ThreadPoolExecutor(1, "index training", initializer=_yield_to_others) as thread:
+        return thread.submit(draw, contents, asked, plan=plan, pause=pause).result()
 
 
 def draw(contents: Contents, asked: Sequence[Vector], *, plan: Plan, pause: Pause) -> Drawn:
@@ -57,6 +68,11 @@ def probes_for(ranks: Sequence[int], *, recall: float, most: int) -> int:
     ordered = sorted(ranks)
     wanted = math.ceil((1 + recall) / 2 * len(ordered))
     return max(1, min(most, ordered[wanted - 1] + 1))
+
+
+def _yield_to_others() -> None:
+    if sys.platform == "linux":  # where threads have a priority of their own
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
 
 
 def _centroids(vectors: Rows, clusters: int, dice: np.random.Generator, pause: Pause) -> Floats:

@@ -22,6 +22,7 @@ from cache import (
     ModelError,
     NoEmbedder,
     Plan,
+    Plan,
     RedisEntries,
     Sampling,
     SemanticCache,

@@ -32,6 +32,7 @@ from ..store.client import StoreClient
 from ..telemetry import metrics_table as table
 from .background import in_background
 from .index_numbers import index_numbers
+from .index_numbers import index_numbers
 from .next_embedder import ReembeddingMetrics, open_reembedding
 
 _log = structlog.get_logger("gateway.evidence.index_life")

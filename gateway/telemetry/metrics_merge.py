@@ -16,8 +16,15 @@ from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector
 from prometheus_client.samples import Exemplar
 
-LEAST = frozenset({"echogate_store_up", "echogate_limits_shared"})
-MOST = frozenset({"echogate_cache_namespaces", "echogate_cache_drift_divergence"})
+LEAST = frozenset({"echogate_store_up", "echogate_limits_shared", "echogate_index_recall_ratio"})
+MOST = frozenset(
+    {
+        "echogate_cache_namespaces",
+        "echogate_cache_drift_divergence",
+        "echogate_index_vectors",
+        "echogate_index_cluster_vectors",
+    }
+)
 
 OPENMETRICS_TYPE = openmetrics.CONTENT_TYPE_LATEST
 PROMETHEUS_TYPE = exposition.CONTENT_TYPE_LATEST

@@ -11,6 +11,7 @@ ATTRIBUTES: dict[str, str] = {
     "echogate.backend.error": "Why the attempt failed, a machine word: connect, timeout, reset, status, …",
     "echogate.backend.first_byte_ms": "Time from sending the request to the first byte of the answer",
     "echogate.cache.candidates": "Stored questions near enough to be judged",
+    "echogate.cache.cluster": "Part of the index that the nearest stored question lies in, cluster_<number>",
     "echogate.cache.entry_id": "The entry, as in the header x-cache-id",
     "echogate.cache.hit": "Whether there is such an entry, and it may answer",
     "echogate.cache.neighbours": "Stored questions the search found",
@@ -126,7 +127,7 @@ SPANS: tuple[SpanFact, ...] = (
         "INTERNAL",
         "cache.lookup",
         "The nearest stored questions",
-        ("echogate.cache.neighbours",),
+        ("echogate.cache.neighbours", "echogate.cache.cluster"),
     ),
     SpanFact(
         "cache.accept",

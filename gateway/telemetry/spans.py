@@ -17,6 +17,7 @@ from .timeline import AttributeValue, Timeline
 _STEP_FACTS = {
     "is_hit": "echogate.cache.hit",
     "neighbours": "echogate.cache.neighbours",
+    "cluster": "echogate.cache.cluster",
     "candidates": "echogate.cache.candidates",
     "threshold": "echogate.cache.threshold",
     "reason": "echogate.cache.reason",

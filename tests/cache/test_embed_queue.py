@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cache import EmbedderBusy, EmbedQueue, NoEmbedder, UnfitText
+from cache import EmbedderBusy, EmbedQueue, Neighbours, NoEmbedder, UnfitText
 from cache.model import Vector
 from cache.testing import HashEmbedder
 from tests.cache.parts import soon
@@ -70,7 +70,9 @@ async def embedding(queue: EmbedQueue, text: str, *, deadline: float | None = No
 async def test_a_vector_comes_with_what_was_found_near_it() -> None:
     queue = EmbedQueue(HashEmbedder())
     try:
-        done = await queue.embed("some text", deadline=soon(), search=lambda vector: [(len(vector), 0.5)])
+        done = await queue.embed(
+            "some text", deadline=soon(), search=lambda vector: Neighbours([(len(vector), 0.5)])
+        )
     finally:
         queue.close()
     assert done.neighbours == [(64, 0.5)]

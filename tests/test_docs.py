@@ -31,6 +31,7 @@ _SECTIONS = {
     "cache.answers",
     "cache.audits",
     "cache.cues",
+    "cache.index",
     "cache.embedder",
     "cache.quota",
     "limits",

@@ -4,6 +4,7 @@
 #   make test        everything the quick tests need, then the tests
 #   make test-full   the slower ones: torch, deploy tools
 #   make test-vllm   a real vLLM beside a real llama.cpp (2.5 GB into the cache folder, once); says so where there is none
+#   make fuzz        what reads bytes from outside, guided by coverage (TARGET=sse, body, errors or encodings; SECONDS=60)
 #   make install, format, check, bench NAME=http, constraints, clean
 
 PYTHON ?= python3
@@ -16,7 +17,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 PIP_INSTALL = -m pip install --constraint constraints.txt
 PYTEST = -m pytest
 
-.PHONY: install format check test test-full test-vllm demo bench constraints clean
+.PHONY: install format check test test-full test-vllm demo bench fuzz constraints clean
 .DELETE_ON_ERROR:
 
 install: .venv/installed
@@ -51,6 +52,13 @@ bench: .venv/installed
 	@test -n "$(NAME)" || { echo "error: say which one, for example: make bench NAME=http" >&2; exit 2; }
 	.venv/bin/python -m bench.$(NAME)
 
+TARGET ?= sse
+SECONDS ?= 60
+
+fuzz: .venv-fuzz/installed
+	.venv-fuzz/bin/python -m tests.fuzz $(TARGET) -max_total_time=$(SECONDS) -max_len=4096
+
+.venv-fuzz/installed: EXTRAS = fuzz
 .venv/installed: EXTRAS = dev,models
 .venv-demo/installed: EXTRAS = demo,models
 .venv-full/installed: EXTRAS = dev,models,sentence-transformers,deploy-checks
@@ -71,7 +79,7 @@ constraints:
 	rm -rf .venv-constraints
 	$(PYTHON) -m venv .venv-constraints
 	.venv-constraints/bin/python -m pip install torch==2.13.0 \
-		'.[demo,dev,models,sentence-transformers,deploy-checks]'
+		'.[demo,dev,fuzz,models,sentence-transformers,deploy-checks]'
 	echo "# Made by make constraints." > constraints.txt
 	.venv-constraints/bin/python -m pip freeze --exclude echogate | sed -e 's/+[a-z0-9.]*$$//' >> constraints.txt
 	rm -rf .venv-constraints

@@ -1,0 +1,1 @@
+"""Fuzzing of what reads bytes from outside, guided by coverage: `make fuzz TARGET=sse SECONDS=60`."""

@@ -17,6 +17,7 @@ from .interfaces import Embedder, EntryStore, Exchange, Judge, Store, VectorInde
 from .inventory import Inventory, Progress
 from .lookup import Lookup
 from .model import (
+    LITERAL,
     Answer,
     Entry,
     Hit,
@@ -48,6 +49,7 @@ from .semantic import SemanticCache
 from .transfer import NotAnEntry, Transfer
 
 __all__ = [
+    "LITERAL",
     "AesGcmSeal",
     "AgreementJudge",
     "Answer",

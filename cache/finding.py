@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Generator
 from typing import Any, Protocol
 
-from .acceptance import is_same
 from .entry_scan import answered
+from .identity import is_for
 from .interfaces import Found
 from .model import Entry, Partition, Question
 
@@ -59,6 +59,6 @@ class Finding:
                 return Found(None, begun)
             epoch, era = begun[:EPOCH_BYTES], begun[EPOCH_BYTES:]
         entry = self._entries.valid(record, epoch, partition, self._entry_id)
-        if entry is not None and not is_same(entry.question, self._question.text):
+        if entry is not None and not is_for(entry, self._question.text):
             entry = None  # two texts with one 63-bit id
         return Found(entry, epoch + era, int(alike[0], 16) if alike and alike[0] else None)

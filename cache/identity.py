@@ -10,14 +10,14 @@ from __future__ import annotations
 import hmac
 from hashlib import sha256
 
-from .acceptance import canonical, is_chinese, normalised
-from .model import Partition, owner_of
+from .acceptance import canonical, is_chinese, is_same, normalised
+from .model import Entry, Partition, owner_of
 
 SHARDS = 16
 _ID_BITS = 63  # ids are signed 64-bit in Faiss; the sign stays free for its "nothing found"
 _NAMESPACE_TAG = 8
 _FINGERPRINT_TAG = 4
-_SHORTEST_CANONICAL = 3  # characters; of a mere greeting nothing is left
+_SHORTEST_CANONICAL, _LONGEST_CANONICAL = 3, 1_000  # characters; of a mere greeting nothing is left
 
 
 def digest(secret: bytes, material: bytes) -> bytes:
@@ -41,9 +41,20 @@ def entry_id(secret: bytes, of: Partition, text: str) -> int:
     return _number(secret, b"entry\0", of, normalised(text) or text)
 
 
+def is_for(entry: Entry, text: str) -> bool:
+    """Whether an entry that lies under a text's number is for it: two texts can have one number."""
+    return entry.question == text or (not entry.answer.is_literal and is_same(entry.question, text))
+
+
 def canonical_id(secret: bytes, of: Partition, text: str) -> int | None:
-    """The same for all texts of one canonical form, where that is to be trusted: in Chinese, and not almost empty."""
-    if not is_chinese(text) or len(form := canonical(text)) < _SHORTEST_CANONICAL:
+    """The same for all texts of one canonical form, where that is to be trusted: in Chinese, not almost empty, and no
+    longer than a question."""
+    if (
+        text.isascii()
+        or len(text) > _LONGEST_CANONICAL
+        or not is_chinese(text)
+        or len(form := canonical(text)) < _SHORTEST_CANONICAL
+    ):
         return None
     return _number(secret, b"canonical\0", of, form)
 

@@ -119,7 +119,8 @@ class Lookup:
         except StoreUnavailable:
             self._step("canonical", started, is_hit=False)
             return None
-        if entry is None or canonical(entry.question) != canonical(self._question.text):
+        is_alike = entry is not None and canonical(entry.question) == canonical(self._question.text)
+        if entry is None or not is_alike or entry.answer.is_literal:
             self._step("canonical", started, is_hit=False)
             return None
         verdict = self._ruling.judge_alike(
@@ -229,8 +230,9 @@ class Lookup:
         reading = read(self._question.text)
         best: Verdict | None = None
         for at, ((entry_id, cosine), entry) in enumerate(zip(near, entries, strict=True)):
-            if entry is None:
-                self._parts.spaces.remove(self._space, entry_id)  # the store has let it go: so does the index
+            if entry is None or entry.answer.is_literal:
+                # The store has let it go, or its newer answer is for nobody else: so does the index.
+                self._parts.spaces.remove(self._space, entry_id)
                 continue
             around = beside[at] if at < len(beside) else ALONE
             if best is not None and not self._ruling.can_beat(best, cosine, around):

@@ -78,6 +78,9 @@ class Question(Value, frozen=True):
     is_shadow: bool = False
 
 
+LITERAL: Mapping[str, str] = {"for": "very-text"}  # in the origin of an answer that copies from its question
+
+
 class Answer(Value, frozen=True):
     """Plain text for judging, opaque bytes for serving, and facts about its making (no content). `tags` name what it
     has to do with (a key, a user, a version) by keyed digests, so that it is found by that."""
@@ -88,6 +91,11 @@ class Answer(Value, frozen=True):
     payload: bytes
     origin: Mapping[str, str] = msgspec.field(default_factory=dict)
     tags: Mapping[str, bytes] = msgspec.field(default_factory=dict)
+
+    @property
+    def is_literal(self) -> bool:
+        """Whether it is for the very text, and not for one typed otherwise. Its origin says so, wherever it is kept."""
+        return LITERAL.items() <= self.origin.items()
 
 
 class Entry(Value, frozen=True):

@@ -11,10 +11,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from .acceptance import is_same
 from .embed.readable import check_length, check_pieces
 from .errors import StoreUnavailable
-from .identity import answer_id
+from .identity import answer_id, is_for
 from .interfaces import Found, Outcome
 from .model import Entry, Partition, Question, Ticket, Vector
 from .vectors import to_unit
@@ -92,7 +91,7 @@ class MemoryEntries:
             future.exception()  # left unawaited it must not complain
             return future
         entry = self._valid(question.partition, entry_id)
-        if entry is not None and not is_same(entry.question, question.text):
+        if entry is not None and not is_for(entry, question.text):
             entry = None
         alike = None if canonical_id is None else self._alike.get(canonical_id)
         future.set_result(Found(entry, self._epoch(question.partition.namespace) + self._era, alike))

@@ -12,7 +12,7 @@ import structlog
 from msgspec.structs import replace
 
 from backends import Attempt, BackendError, Pools, UpstreamRequest
-from cache import Answer, Claims, SemanticCache, Ticket
+from cache import LITERAL, Answer, Claims, SemanticCache, Ticket
 
 from . import notes
 from .answers import Reading
@@ -114,11 +114,13 @@ class Asking:
         if reason is not None:
             spans.note_store(timeline, started, started, is_stored=False, reason=reason)
             return
+        origin = notes.origin(timeline, reading)
         if call.keeping[reading.kind] == "exact":
             question = replace(ticket.question, skip_semantic=reading.kind)
             ticket = replace(ticket, question=question, vector=None, canonical_id=None)
+            origin = {**origin, **LITERAL}
         tags = self._cache.tags(notes.tags(call, timeline))
-        answer = Answer(reading.text, reading.payload, notes.origin(timeline, reading), tags)
+        answer = Answer(reading.text, reading.payload, origin, tags)
         stored = await self._cache.store(ticket, answer, ttl_s=call.controls.ttl_s)
         ended = time.monotonic()
         spans.note_store(timeline, started, ended, is_stored=stored.is_stored, reason=stored.reason)

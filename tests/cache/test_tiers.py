@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from cache import Answer, EmbedQueue, Hit, Miss, NoEmbedder, Partition, Policy, Served
+from cache import LITERAL, Answer, EmbedQueue, Hit, Miss, NoEmbedder, Partition, Policy, Served
 from cache.evidence.ledger import Standing
 from cache.evidence.ruling import Ruling
 from cache.testing import MemoryEntries
@@ -82,6 +82,19 @@ class TestTypedOtherwise:
         await house.teach("What is TLS?")
         found = hit(await house.ask("what is tls", skip_semantic="mode-exact", min_similarity=1.0))
         assert found.tier == "normalised"
+
+    @pytest.mark.parametrize(
+        ("asked_first", "other"), [(TEXT, TEXT.upper()), (ASKED_ZH, ALIKE_ZH), (TEXT, SIMILAR)]
+    )
+    async def test_an_answer_for_the_very_text_is_for_no_other_even_after_one_that_was(
+        self, house: House, asked_first: str, other: str
+    ) -> None:
+        await house.teach(asked_first)
+        assert isinstance(await house.ask(other), Hit)
+        house.clock.at_s += 10.0
+        await house.teach(asked_first, Answer("call", b"call", LITERAL), max_age_s=5.0)
+        assert isinstance(await house.ask(other), Miss)
+        assert hit(await house.ask(asked_first)).entry.answer.text == "call"
 
 
 class TestOfOneCanonicalForm:

@@ -78,6 +78,20 @@ async def test_one_that_may_mean_something_else_is_not(one: str, other: str) -> 
         assert told(await ask(gateway, other, headers=exact)) == ("MISS", "mode-exact")
 
 
+async def test_a_tool_call_is_for_the_very_text_only() -> None:
+    tool = {"id": "c1", "type": "function", "function": {"name": "rain", "arguments": '{"city":"oslo"}'}}
+    answer = completion("")
+    answer["choices"][0] |= {
+        "finish_reason": "tool_calls",
+        "message": {"role": "assistant", "content": None, "tool_calls": [tool]},
+    }
+    async with ScriptedUpstream() as upstream, running_gateway(upstream, cache=SEMANTIC) as gateway:
+        upstream.reply_json(answer)
+        await ask(gateway, "rain in oslo?")
+        assert told(await ask(gateway, "rain in oslo?")) == ("HIT-EXACT", None)
+        assert told(await ask(gateway, "Rain in Oslo?"))[0] == "MISS"
+
+
 @pytest.mark.parametrize("embedder", [SEMANTIC["embedder"], {"kind": "none"}])
 async def test_a_chinese_question_of_equal_canonical_form_hits_with_any_embedder(
     embedder: dict[str, str],

@@ -15,6 +15,7 @@ _REQUEST_HEADERS = {
     ),
     "x-cache-mode": "`off`, `exact` or `semantic`: at most what the deployment allows.",
     "x-cache-namespace": "A namespace of your own, `[a-z0-9._-]{1,64}`.",
+    "x-cache-replay": "`instant` or `natural`: how a stored answer is streamed.",
     "x-cache-threshold": "Least cosine similarity of a semantic hit, on top of the policy's own.",
     "x-echogate-session": "Requests of one session go to one backend, as long as it can be asked.",
     "X-Request-Id": "Your own id, up to 128 printable ASCII characters; it is echoed.",
@@ -68,6 +69,42 @@ _CHAT_REQUEST: dict[str, Any] = {
     "example": {"model": "my-model", "messages": [{"role": "user", "content": "Why is the sky blue?"}]},
 }
 
+_COMPLETION_REQUEST: dict[str, Any] = {
+    "type": "object",
+    "required": ["model", "prompt"],
+    "additionalProperties": True,
+    "description": "OpenAI's completion request, treated as that of a chat. Only one text is matched by meaning.",
+    "properties": {
+        "model": _CHAT_REQUEST["properties"]["model"],
+        "prompt": {"oneOf": [{"type": "string"}, {"type": "array"}]},
+        "stream": {"type": "boolean", "default": False},
+        "stream_options": _CHAT_REQUEST["properties"]["stream_options"],
+    },
+    "example": {"model": "my-model", "prompt": "The sky is blue because"},
+}
+
+_RESPONSE_REQUEST: dict[str, Any] = {
+    "type": "object",
+    "required": ["model", "input"],
+    "additionalProperties": True,
+    "description": (
+        "OpenAI's response request, treated as that of a chat. What leans on the server's memory (`store`, "
+        "`previous_response_id`, `conversation`, `background`) goes past the cache."
+    ),
+    "properties": {
+        "model": _CHAT_REQUEST["properties"]["model"],
+        "input": {
+            "oneOf": [
+                {"type": "string"},
+                {"type": "array", "items": {"type": "object", "additionalProperties": True}},
+            ]
+        },
+        "instructions": {"type": "string"},
+        "stream": {"type": "boolean", "default": False},
+    },
+    "example": {"model": "my-model", "input": "Why is the sky blue?"},
+}
+
 
 def describe(app: FastAPI) -> None:
     """Complete the application's OpenAPI document: keys, our own shape of errors, and the data plane's paths."""
@@ -112,31 +149,21 @@ def _correct(operation: dict[str, Any], *, is_admin: bool) -> None:
             }
 
 
+_ELSEWHERE = [{"url": "/", "description": "data plane (server.bind), not this listener"}]
+_SECURED: list[dict[str, list[str]]] = [{"key": []}, {"x-api-key": []}]
+
+
 def _paths() -> dict[str, Any]:
-    elsewhere = [{"url": "/", "description": "data plane (server.bind), not this listener"}]
-    secured: list[dict[str, list[str]]] = [{"key": []}, {"x-api-key": []}]
     return {
-        "/v1/chat/completions": {
-            "servers": elsewhere,
-            "post": {
-                "tags": ["data plane"],
-                "summary": "Chat completion",
-                "description": "Answered from the cache where an equal question was answered, else by a backend.",
-                "security": secured,
-                "parameters": [_header(name, meaning) for name, meaning in _REQUEST_HEADERS.items()],
-                "requestBody": {
-                    "required": True,
-                    "content": {"application/json": {"schema": _CHAT_REQUEST}},
-                },
-                "responses": {"200": _chat_reply(), **_error_replies(_ERRORS)},
-            },
-        },
+        "/v1/chat/completions": _generating("Chat completion", _CHAT_REQUEST),
+        "/v1/completions": _generating("Completion", _COMPLETION_REQUEST),
+        "/v1/responses": _generating("Response", _RESPONSE_REQUEST),
         "/v1/models": {
-            "servers": elsewhere,
+            "servers": _ELSEWHERE,
             "get": {
                 "tags": ["data plane"],
                 "summary": "The models that may be asked",
-                "security": secured,
+                "security": _SECURED,
                 "responses": {
                     "200": _json_reply("OpenAI's list of models"),
                     **_error_replies({"401", "403", "503"}),
@@ -144,11 +171,11 @@ def _paths() -> dict[str, Any]:
             },
         },
         "/v1/me": {
-            "servers": elsewhere,
+            "servers": _ELSEWHERE,
             "get": {
                 "tags": ["data plane"],
                 "summary": "This key: what it may do, how its limits stand, what it used",
-                "security": secured,
+                "security": _SECURED,
                 "responses": {
                     "200": _json_reply("The key, without its secret"),
                     **_error_replies({"401", "503"}),
@@ -158,9 +185,25 @@ def _paths() -> dict[str, Any]:
     }
 
 
-def _chat_reply() -> dict[str, Any]:
+def _generating(summary: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """An endpoint that generates text."""
     return {
-        "description": "OpenAI's completion, or with `stream` its chunks as server-sent events.",
+        "servers": _ELSEWHERE,
+        "post": {
+            "tags": ["data plane"],
+            "summary": summary,
+            "description": "Answered from the cache where an equal question was answered, else by a backend.",
+            "security": _SECURED,
+            "parameters": [_header(name, meaning) for name, meaning in _REQUEST_HEADERS.items()],
+            "requestBody": {"required": True, "content": {"application/json": {"schema": schema}}},
+            "responses": {"200": _generated(), **_error_replies(_ERRORS)},
+        },
+    }
+
+
+def _generated() -> dict[str, Any]:
+    return {
+        "description": "OpenAI's object, or with `stream` its chunks or events as server-sent events.",
         "headers": {
             name: {"description": meaning, "schema": {"type": "string"}}
             for name, meaning in _REPLY_HEADERS.items()

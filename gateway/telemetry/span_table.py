@@ -33,7 +33,7 @@ ATTRIBUTES: dict[str, str] = {
     "echogate.time_to_first_byte_ms": "Time from the request's arrival to the answer's first content",
     "echogate.trace.kept": "`tail`: not sampled, kept because the request failed or was slow",
     "error.type": "What failed, a machine word or an HTTP status",
-    "gen_ai.operation.name": "chat",
+    "gen_ai.operation.name": "chat (of chats and responses), or text_completion",
     "gen_ai.provider.name": "vllm",
     "gen_ai.request.model": "The public model name on the server span, the backend's on the client span",
     "gen_ai.request.stream": "Whether the answer was asked for as a stream",
@@ -85,7 +85,13 @@ SERVER_ATTRIBUTES = (
 )
 
 SPANS: tuple[SpanFact, ...] = (
-    SpanFact("POST /v1/chat/completions", "SERVER", "the caller's", "The whole request", SERVER_ATTRIBUTES),
+    SpanFact(
+        "POST /v1/chat/completions",
+        "SERVER",
+        "the caller's",
+        "The whole request; those of other endpoints by their paths",
+        SERVER_ATTRIBUTES,
+    ),
     SpanFact("auth.authenticate", "INTERNAL", "server", "Who asks", ("error.type",)),
     SpanFact(
         "auth.limit",
@@ -147,7 +153,7 @@ SPANS: tuple[SpanFact, ...] = (
         "chat <model>",
         "CLIENT",
         "server",
-        "The call to a backend; the parent of what the backend records. One per attempt",
+        "One call to a backend (`text_completion <model>` for a completion); the parent of what the backend records",
         (
             "gen_ai.operation.name",
             "gen_ai.provider.name",

@@ -104,10 +104,12 @@ async def test_an_entry_older_than_asked_for_is_no_hit(house: House) -> None:
     assert isinstance(await house.ask(SIMILAR, max_age_s=11.0), Hit)
 
 
-async def test_an_expired_entry_is_forgotten_at_first_touch(house: House) -> None:
+async def test_an_expired_entry_answers_nobody_and_is_soon_forgotten(house: House) -> None:
     await house.teach(TEXT)
-    house.clock.at_s += 61.0
     assert len(house.spaces) == 1
+    house.clock.at_s += 61.0
+    assert reason(await house.ask(SIMILAR)) == "absent"
+    house.clock.at_s += 32.0  # those of sixteen seconds go together
     assert reason(await house.ask(SIMILAR)) == "absent"
     assert len(house.spaces) == 0
 

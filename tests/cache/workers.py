@@ -151,7 +151,7 @@ async def worker(
         made.follow()
         stack.push_async_callback(made.unfollow)
         await asyncio.wait_for(made.follower.caught_up.wait(), within_s)
-        assert await made.spaces.settle()
+        assert await made.spaces.settle(within_s=6 * within_s)
         if snapshots is not None:
             await stack.enter_async_context(snapshots.kept(made.spaces, made.follower))
         yield made

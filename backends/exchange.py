@@ -22,7 +22,8 @@ class Exchange:
     """What a member answered.
 
     Close it on every way out (it is an async context manager): that gives the member's load count back, and, if the
-    body was not read to its end, closes the connection so that the server stops generating.
+    body was not read to its end, closes the connection so that the server stops generating. Until then its owner may
+    `reject` what came.
     """
 
     def __init__(
@@ -48,7 +49,8 @@ class Exchange:
         self._patience = Patience(limit_s=idle_s, reason="idle", deadline_s=deadline_s, give_up=reply.close)
         self._parser = Parser(max_event_bytes=max_event_bytes)
         self._first: list[Event] = []
-        self._is_done = False
+        self._is_done = False  # the answer is whole
+        self._is_at_end = False  # of the body
         self._is_over = False
 
     @property
@@ -77,7 +79,7 @@ class Exchange:
     async def aclose(self) -> None:
         """Idempotent. After `[DONE]` it waits a moment for the end of the body, so that the connection is kept."""
         try:
-            if self._is_done and not self._is_over:
+            if self._is_done and not self._is_at_end and not self._is_over:
                 await self._settle()
         finally:
             self.close()
@@ -85,6 +87,10 @@ class Exchange:
     def close(self) -> None:
         """The same at once."""
         self._finish(error=None, is_complete=self._is_done)
+
+    def accept(self) -> None:
+        """What came is the whole answer, whatever may follow; for streams that say so in their own words."""
+        self._is_done = True
 
     def reject(self, error: str) -> None:
         """What came was no answer, though it came whole: a failure of the member, under this machine word."""
@@ -97,7 +103,7 @@ class Exchange:
             body += data
             if len(body) > max_bytes:
                 raise self._broken(f"{self.member} answered with more than {max_bytes} bytes", "too-large")
-        self._finish(error=None, is_complete=True)
+        self._is_done = self._is_at_end = True
         return bytes(body)
 
     async def batches(self) -> AsyncIterator[list[Event]]:
@@ -132,7 +138,7 @@ class Exchange:
             if events:
                 self._is_done = events[-1].data == DONE
                 return events
-        self._is_done = True  # whether it was an answer is for its owner to say, who has yet to close it
+        self._is_done = self._is_at_end = True
         return self._parser.close()
 
     async def _read(self) -> bytes:

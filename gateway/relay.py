@@ -15,6 +15,7 @@ from backends import DONE, Event, Exchange
 from .answers import Frame, NotAnAnswer, Reading, StreamBroken, StreamReader
 from .call import Call
 from .data.wire import Reply
+from .dialects import Dialect
 from .errors import NO_RETRY, ApiError, UpstreamError
 from .flight import Flight, Flights, Seat
 from .replies.model_name import renamed
@@ -73,12 +74,13 @@ async def relay_in(exchange: Exchange, flight: AnswerFlight, call: Call, *, span
         return None
     if exchange.is_stream:
         flight.begin(Head(exchange.member, span, is_stream=True))
-        return Outcome(await _relay_stream(exchange, flight, call.dialect.reader(model)))
+        return Outcome(await _relay_stream(exchange, flight, call.dialect, model))
     body = mend(await exchange.read(ANSWER_LIMIT_BYTES))
     try:
         body = renamed(body, model)
         outcome = Outcome(call.dialect.read_json(body), body)
     except (NotAnAnswer, msgspec.DecodeError) as error:
+        exchange.reject("not-an-answer")
         raise UpstreamError(
             f"The model server's reply is not one to {call.dialect.path}.", headers=NO_RETRY
         ) from error
@@ -91,8 +93,10 @@ def mapped_back(exchange: Exchange, model: str) -> str | None:
     return None if exchange.upstream_model == model else model
 
 
-async def _relay_stream(exchange: Exchange, flight: AnswerFlight, reader: StreamReader) -> Reading:
-    total = 0
+async def _relay_stream(
+    exchange: Exchange, flight: AnswerFlight, dialect: Dialect, model: str | None
+) -> Reading:
+    reader, total = dialect.reader(model), 0
     async for events in exchange.batches():
         frames, is_done, failure = _take(reader, events)
         size = sum([len(frame.data) for frame in frames])
@@ -104,6 +108,9 @@ async def _relay_stream(exchange: Exchange, flight: AnswerFlight, reader: Stream
             exchange.reject(failure.code)
             raise failure
         if is_done:
+            break
+        if reader.is_complete and not dialect.ending:  # nobody waits for a connection that may hang on
+            exchange.accept()
             break
     if not reader.is_complete:
         # [DONE] alone proves nothing: vLLM sends it after an error, too.

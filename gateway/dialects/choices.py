@@ -5,6 +5,7 @@ The members of replies are the server's own words, hence untyped here; what is n
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -80,7 +81,7 @@ def _usage(usage: Any) -> Usage | None:
     return None
 
 
-class Growing:
+class Growing(ABC):
     """One choice of a stream, put together; a dialect adds how its content grows."""
 
     def __init__(self) -> None:
@@ -104,17 +105,17 @@ class Growing:
                 self._logprobs.setdefault(name, []).extend(tokens)
         self.grow_content(choice)
 
-    def grow_text(self, text: str) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def grow_text(self, text: str) -> None: ...
 
-    def grow_content(self, choice: dict[str, Any]) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def grow_content(self, choice: dict[str, Any]) -> None: ...
 
-    def content(self) -> dict[str, Any]:
-        raise NotImplementedError
+    @abstractmethod
+    def content(self) -> dict[str, Any]: ...
 
-    def told(self) -> Told:
-        raise NotImplementedError
+    @abstractmethod
+    def told(self) -> Told: ...
 
     def whole(self, index: int) -> dict[str, Any]:
         """The choice as a JSON reply has it."""

@@ -58,6 +58,7 @@ async def test_a_request_under_way_finishes_where_it_is(asked: Pools) -> None:
     asked.update({"m": [C]})
     assert asked.in_flight() == {"c": 0, exchange.member: 1}
     assert await exchange.read(100) == b"{}"
+    exchange.close()
     assert asked.in_flight() == {"c": 0}
 
 

@@ -141,6 +141,16 @@ async def test_done_without_an_ending_is_a_failure_of_the_server_and_counted_as_
 
 
 @EACH
+async def test_a_200_that_is_no_answer_is_a_failure_of_the_server_too(speech: Speech) -> None:
+    async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
+        upstream.reply(b"<html>welcome</html>", content_type="text/html", times=4)
+        for _ in range(4):
+            assert (await ask(gateway, speech, stream=False))[0].status_code == 502
+        (view,) = [view for view in gateway.plane.pools.members() if view.model == "m1"]
+        assert view.errors > 0.2
+
+
+@EACH
 async def test_a_client_that_leaves_in_the_middle_frees_its_server(speech: Speech) -> None:
     async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
         upstream.stream([*speech.begun, HANG])
@@ -232,6 +242,14 @@ class TestResponses:
             upstream.stream([_RESPONSE[0], strange, *_RESPONSE[1:]])
             reply, _ = await ask(gateway, RESPONSES)
         assert strange.decode() in reply.text
+
+    async def test_whoever_has_the_last_event_does_not_wait_for_the_connection_to_end(self) -> None:
+        async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
+            upstream.stream([*_RESPONSE, HANG])
+            async with asyncio.timeout(20):
+                _, told = await ask(gateway, RESPONSES)
+                assert told[-1]["type"] == "response.completed"
+                assert (await ask(gateway, RESPONSES))[0].headers["x-cache"] == "HIT-EXACT"
 
     async def test_stream_options_of_a_response_reach_the_server(self) -> None:
         async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:

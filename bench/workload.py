@@ -77,8 +77,9 @@ def _kinds(repeats: int, paraphrases: int, size: int, chance: random.Random) -> 
     """In random order, but for the first, which nothing comes before."""
     if not 0 <= repeats + paraphrases < size:
         raise TooFewQuestions("the shares of repeats and paraphrases must leave room for one new question")
-    rest: list[Kind] = ["repeat"] * repeats + ["paraphrase"] * paraphrases
-    rest += ["new"] * (size - 1 - len(rest))
+    new = size - 1 - repeats - paraphrases
+    shares: tuple[tuple[Kind, int], ...] = (("repeat", repeats), ("paraphrase", paraphrases), ("new", new))
+    rest = [kind for kind, count in shares for _ in range(count)]
     chance.shuffle(rest)
     return ["new", *rest]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 
 import pytest
 
@@ -33,8 +33,8 @@ async def opened() -> AsyncIterator[Opened]:
         yield tallies
 
 
-def hit(entry_id: int = 1, tier: str = "exact", **origin: str) -> Hit:
-    entry = Entry(entry_id, "?", Answer("text", b"", origin), 0.0, 0.0)
+def hit(entry_id: int = 1, tier: str = "exact", origin: Mapping[str, str] | None = None) -> Hit:
+    entry = Entry(entry_id, "?", Answer("text", b"", origin or {}), 0.0, 0.0)
     return Hit(tier, entry, 1.0, 0.0, ())  # type: ignore[arg-type] # any tier counts
 
 
@@ -50,8 +50,8 @@ async def test_hits_of_two_workers_add_up_with_what_their_answers_cost_when_they
 ) -> None:
     one, other = opened(), opened()
     made = {"input_tokens": "1000000", "output_tokens": "500000", "took_ms": "1500"}
-    one.note(LABEL, hit(**made), timeline())
-    other.note(LABEL, hit(tier="semantic", **made), timeline())
+    one.note(LABEL, hit(origin=made), timeline())
+    other.note(LABEL, hit(tier="semantic", origin=made), timeline())
     other.note(LABEL, MISS, timeline())
     for tallies in (one, other):
         await tallies.flush()

@@ -91,7 +91,7 @@ end
 for _, key in ipairs({KEYS[3], book, changes}) do
   if redis.call('PTTL', key) < ttl then redis.call('PEXPIRE', key, ttl) end
 end
-redis.call('PEXPIRE', KEYS[4], ARGV[15])
+if redis.call('PTTL', KEYS[4]) < ARGV[15] / 2 then redis.call('PEXPIRE', KEYS[4], ARGV[15]) end
 return 'stored'
 """
 )

@@ -30,6 +30,7 @@ class TestHowLong:
             running_gateway(upstream, cache={"ttl_s": 3600}) as gateway,
         ):
             await gateway.chat(QUESTION)
+            await gateway.idle()
             before = await _times_left(gateway.valkey.url)
             for _ in range(5):
                 assert (await gateway.chat(QUESTION)).headers["x-cache"] == "HIT-EXACT"

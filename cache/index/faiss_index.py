@@ -6,6 +6,7 @@ the last of a list into the place: it costs a hundredth of a millisecond at any 
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import faiss
@@ -14,10 +15,12 @@ from numpy.typing import NDArray
 
 from ..model import Vector
 from .frozen import Ids, Lists, Rows
+from .full_vectors import FullVectorsOfOne
 from .neighbours import Neighbours
 from .plan import Storage
 
 _METRIC = faiss.METRIC_INNER_PRODUCT  # of unit vectors: the cosine
+_COARSE = 4  # so many times as many are looked for among coarse vectors
 _NOT_BY_ID, _BY_ID = faiss.DirectMap.NoMap, faiss.DirectMap.Hashtable  # type: ignore[attr-defined]  # made by SWIG
 _CLUSTER_BITS = 32  # where Faiss keeps a vector: its list above, its place in the list below
 
@@ -45,7 +48,11 @@ class FaissIndex:
         storage: Storage = "float32",
         centroids: Floats | None = None,
         probes: int = 1,
+        full: FullVectorsOfOne | None = None,
     ) -> None:
+        self.full = (
+            full  # where whole vectors are: what is coarse is looked up there, and found by its true cosine
+        )
         self.storage: Storage = storage
         self.probes = probes
         self.centroids = np.zeros((1, dimension), dtype=np.float32) if centroids is None else centroids
@@ -83,6 +90,8 @@ class FaissIndex:
     def add_many(self, ids: Ids, vectors: Floats, *, lists: Lists | None = None) -> None:
         """Add or replace. The ids differ from each other; `lists` is what `assign` gives."""
         self.remove_many(ids)
+        if self.full is not None and not self.full.put(ids, vectors):
+            return
         rows = np.ascontiguousarray(vectors, dtype=np.float32)
         places = (self.assign(rows) if lists is None else lists).astype(np.int64)
         self._index.add_core(
@@ -112,14 +121,22 @@ class FaissIndex:
     def remove_many(self, ids: Ids) -> None:
         """Forget; unknown ids are fine."""
         self._index.remove_ids(ids)
+        if self.full is not None:
+            self.full.remove(ids)
 
     def search(self, vector: Vector, k: int) -> Neighbours:
         if not len(self):
             return Neighbours()
         _alone()
         self._index.nprobe = self.probes
-        cosines, ids = self._index.search(vector[np.newaxis], min(k, len(self)))
-        return self._neighbours(ids[0].tolist(), cosines[0].tolist())
+        wanted = k if self.full is None else _COARSE * k
+        cosines, ids = self._index.search(vector[np.newaxis], min(wanted, len(self)))
+        if self.full is None:
+            return self._neighbours(ids[0].tolist(), cosines[0].tolist())
+        is_there, rows = self.full.rows(ids[0], self.dimension)
+        true_cosines = rows @ vector
+        best = np.argsort(-true_cosines)[:k]
+        return self._neighbours(ids[0][is_there][best].tolist(), true_cosines[best].tolist())
 
     def search_lists(self, vector: Vector, lists: Lists) -> Neighbours:
         """The nearest one of those lists alone."""
@@ -177,17 +194,34 @@ def joined(parts: list[Contents]) -> Contents:
 def _lists_of(quantizer: Any, dimension: int, clusters: int, storage: Storage) -> Any:
     if storage == "float32":
         return faiss.IndexIVFFlat(quantizer, dimension, clusters, _METRIC)
-    return faiss.IndexIVFScalarQuantizer(
-        quantizer, dimension, clusters, faiss.ScalarQuantizer.QT_fp16, _METRIC, False
-    )
+    kind = faiss.ScalarQuantizer.QT_fp16 if storage == "float16" else faiss.ScalarQuantizer.QT_8bit_uniform
+    index = faiss.IndexIVFScalarQuantizer(quantizer, dimension, clusters, kind, _METRIC, False)
+    if storage == "int8":
+        widest = _widest(dimension)
+        faiss.copy_array_to_vector(np.array([-widest, 2 * widest], dtype=np.float32), index.sq.trained)
+    return index
+
+
+def _widest(dimension: int) -> float:
+    """Eight bits tell numbers up to this: six times as large as they are on average in a unit vector."""
+    return min(1.0, 6 / math.sqrt(dimension))
 
 
 def _codes(vectors: Rows, storage: Storage) -> NDArray[np.uint8]:
+    if storage == "int8":
+        widest = np.float32(_widest(vectors.shape[1]))
+        steps = (_wide(vectors) + widest) / (2 * widest) * 255
+        codes: NDArray[np.uint8] = np.clip(steps, 0, 255).astype(np.uint8)
+        return codes
     kind = np.float32 if storage == "float32" else np.float16
     return np.ascontiguousarray(vectors, dtype=kind).view(np.uint8)
 
 
 def _vectors(codes: NDArray[np.uint8], storage: Storage) -> Rows:
+    """A copy. Of coarse vectors it is what they are taken for, and would be coded the same again."""
+    if storage == "int8":
+        widest = np.float32(_widest(codes.shape[1]))
+        return ((codes.astype(np.float32) + np.float32(0.5)) / 255 * (2 * widest) - widest).astype(np.float16)
     copied = codes.copy()
     return copied.view(np.float32) if storage == "float32" else copied.view(np.float16)
 

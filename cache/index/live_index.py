@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from queue import Empty, SimpleQueue
@@ -20,20 +19,17 @@ from numpy.typing import NDArray
 from ..model import Vector
 from .faiss_index import Contents, FaissIndex, joined
 from .frozen import FrozenSpace, Ids
+from .full_vectors import FullVectors, FullVectorsOfOne
 from .neighbours import Neighbours
 from .plan import Plan, Shape, why_rebuild
-from .training import Drawn, Pause, draw_in_no_hurry, probes_for, rank
+from .recall import Recall
+from .training import Drawn, Pause, draw_in_no_hurry
 
 _AT_A_TIME = 64  # changes that are applied: some milliseconds, mostly for finding their clusters
 _AT_A_TIME_FLAT = 1_024  # the same where there is nothing to find
 _MANY = 256
 _PATIENCE_S = 0.02  # how long a search waits for changes being applied, rather than not see them
-_KEPT_QUERIES = 256
-_KEPT_RANKS = 512
-_FEWEST_RANKS = 64
-_VECTORS_AT_ONCE = 1_024  # compared while a search waits: some tenths of a millisecond
-_REST = 50  # after a true nearest was looked for, so many times as long nothing is: two hundredths of a core
-_LEAST_REST_S = 0.1
+_COPIED_AT_ONCE = 1_024  # vectors, while a search waits: some tenths of a millisecond
 _AFTER_FAULT_S = 60.0
 _LARGEST = 10
 
@@ -43,13 +39,21 @@ _Changes = dict[int, Vector | None]  # None: removed
 class LiveIndex:
     """Where nothing else is said a method may be called from any thread but the loop's."""
 
-    def __init__(self, dimension: int, plan: Plan, *, frozen: FrozenSpace | None = None) -> None:
+    def __init__(
+        self,
+        dimension: int,
+        plan: Plan,
+        *,
+        full: FullVectors | None = None,
+        frozen: FrozenSpace | None = None,
+    ) -> None:
         self.rebuilds = 0
         self.largest_clusters: list[int] = []  # their sizes, when it was looked last
         self.rebuild_s = 0.0  # how long the last one took
         self._plan = plan
         self._frozen = frozen
-        self._index = FaissIndex(dimension, storage=plan.storage)
+        self._full = None if full is None else FullVectorsOfOne(full)
+        self._index = FaissIndex(dimension, storage=plan.storage, full=self._full)
         self._noted: SimpleQueue[tuple[int, Vector | None]] = SimpleQueue()
         self._thawing = threading.Lock()
         self._applying = threading.Lock()  # taken before the next
@@ -58,10 +62,7 @@ class LiveIndex:
         self._added = 0
         self._built_with = 0
         self._first_unevenness = 1.0
-        self._asked: deque[Vector] = deque(maxlen=_KEPT_QUERIES)
-        self._to_try: Vector | None = None
-        self._ranks: deque[int] = deque(maxlen=_KEPT_RANKS)
-        self._rests_until = 0.0
+        self._recall = Recall(plan)
         self._rebuild_after = 0.0
 
     def __repr__(self) -> str:
@@ -78,7 +79,7 @@ class LiveIndex:
     @property
     def ranks(self) -> list[int]:
         """Of the lists that held the true nearest, in searches of late; as good as not found from `probes` on."""
-        return list(self._ranks)
+        return list(self._recall.ranks)
 
     @property
     def probes(self) -> int:
@@ -99,7 +100,7 @@ class LiveIndex:
             self._frozen is not None
             or self.waiting > _MANY
             or (self.clusters == 1 and len(self._index) > self._plan.flat and self._may_rebuild)
-            or (self._to_try is not None and time.monotonic() > self._rests_until)
+            or (self.clusters > 1 and self._recall.is_due)
         )
 
     def search(self, vector: Vector, k: int) -> Neighbours:
@@ -110,8 +111,7 @@ class LiveIndex:
             finally:
                 self._applying.release()
         if 2 * len(self._index) > self._plan.flat:
-            self._asked.append(vector)
-            self._to_try = vector
+            self._recall.note(vector)
         with self._guard:
             return self._index.search(vector, k)
 
@@ -122,8 +122,8 @@ class LiveIndex:
             pause()
         if self._may_rebuild and why_rebuild(self._plan, self._shape()):
             self._rebuild(pause)
-        elif self.clusters > 1 and self._to_try is not None and time.monotonic() > self._rests_until:
-            self._try_one(self._to_try, pause)
+        elif self.clusters > 1 and self._recall.is_due:
+            self._recall.try_one(self._index, self._guard, pause)
 
     def copy(self) -> tuple[Contents, FaissIndex]:
         """What is in the index. A search waits for a small part of it to be copied at most."""
@@ -134,6 +134,20 @@ class LiveIndex:
         copied = joined(list(self._pieces_of(index)) or [index.nothing()])
         _, first = np.unique(copied.ids, return_index=True)
         return (copied if len(first) == len(copied.ids) else copied.at(first)), index
+
+    def copy_whole(self) -> tuple[Contents, FaissIndex]:
+        """The same with whole vectors, where the index has coarse ones."""
+        contents, index = self.copy()
+        if self._full is None:
+            return contents, index
+        is_there, rows = self._full.rows(contents.ids, index.dimension)
+        return Contents(contents.ids[is_there], rows, contents.lists[is_there]), index
+
+    def let_go(self) -> None:
+        """Nobody will search it any more."""
+        if self._full is not None:
+            for piece in self._pieces_of(self._index):
+                self._full.remove(piece.ids)
 
     def sizes(self) -> list[int]:
         with self._guard:
@@ -148,7 +162,7 @@ class LiveIndex:
             while end:
                 with self._guard:
                     end = min(end, index.size_of(cluster))
-                    begin = max(0, end - _VECTORS_AT_ONCE)
+                    begin = max(0, end - _COPIED_AT_ONCE)
                     contents = index.contents_of(cluster, begin, end)
                 yield contents
                 end = begin
@@ -190,6 +204,8 @@ class LiveIndex:
             )
             lists = np.zeros(len(frozen), dtype=np.int32) if frozen.lists is None else frozen.lists
             index.fill(frozen.ids, frozen.vectors, lists)
+            if self._full is not None:
+                self._full.put(frozen.ids, frozen.vectors.astype(np.float32))
             with self._applying:
                 self._put(index)
                 self._frozen = None
@@ -201,7 +217,7 @@ class LiveIndex:
             began = time.monotonic()
             self._rebuild_after = began + _AFTER_FAULT_S
             contents, _ = self.copy()
-            drawn = draw_in_no_hurry(contents, list(self._asked), plan=self._plan, pause=pause)
+            drawn = draw_in_no_hurry(contents, list(self._recall.asked), plan=self._plan, pause=pause)
             drawn.empty.fill(*contents._replace(lists=drawn.lists))
             while not self._took_over(drawn):
                 pause()
@@ -218,9 +234,7 @@ class LiveIndex:
             changes, self._journal = self._journal or {}, {}
             if len(changes) <= _AT_A_TIME:
                 _play(changes, index, guard=nullcontext())
-                self._ranks.clear()
-                self._ranks.extend(drawn.ranks)
-                self._set_probes(index)
+                self._recall.begin(index, drawn.ranks)
                 self._put(index)
                 return True
         _play(changes, index, guard=nullcontext())
@@ -229,36 +243,12 @@ class LiveIndex:
     def _put(self, index: FaissIndex) -> None:
         self._added, self._built_with = 0, len(index)
         self._first_unevenness = _unevenness(index.sizes())
+        index.full = self._full  # which was kept up all the while
         with self._guard:
             self._index = index
 
-    def _try_one(self, vector: Vector, pause: Pause) -> None:
-        """Look for the true nearest of a vector that was searched for, in all lists, a few at a time."""
-        began = time.monotonic()
-        index, self._to_try = self._index, None
-        at_once = max(1, _VECTORS_AT_ONCE * index.clusters // max(1, len(index)))
-        best, cluster = self._plan.near, -1
-        for first in range(0, index.clusters, at_once):
-            pause()
-            lists = np.arange(first, min(first + at_once, index.clusters), dtype=np.int32)
-            with self._guard:
-                found = index.search_lists(vector, lists)
-            if found and found[0][1] >= best:
-                best, cluster = found[0][1], found.clusters[0]
-        if cluster >= 0:
-            self._ranks.append(rank(vector, index.centroids, cluster))
-            self._set_probes(index)
-        ended = time.monotonic()
-        self._rests_until = ended + max(_LEAST_REST_S, _REST * (ended - began))
-
-    def _set_probes(self, index: FaissIndex) -> None:
-        most = self._plan.most_probes(index.clusters)
-        if len(self._ranks) >= _FEWEST_RANKS or index.probes == 1:
-            index.probes = probes_for(self._ranks, recall=self._plan.recall, most=most)
-
     def _shape(self) -> Shape:
         index = self._index
-        found = sum(rank < index.probes for rank in self._ranks)
         with self._guard:
             sizes = index.sizes()
         self.largest_clusters = np.sort(sizes)[: -1 - _LARGEST : -1].tolist() if len(sizes) > 1 else []
@@ -269,8 +259,7 @@ class LiveIndex:
             built_with=self._built_with,
             unevenness=_unevenness(sizes),
             first_unevenness=self._first_unevenness,
-            is_short_of_recall=len(self._ranks) >= _FEWEST_RANKS
-            and found < self._plan.recall * len(self._ranks),
+            is_short_of_recall=self._recall.is_short(index),
         )
 
 

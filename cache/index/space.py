@@ -5,6 +5,7 @@ A few vectors are kept as they are: most spaces never have more. Beyond that the
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable
 
@@ -13,9 +14,11 @@ from numpy.typing import NDArray
 
 from ..model import Vector
 from .frozen import FrozenSpace, Ids, Rows
+from .full_vectors import FullVectors
 from .live_index import LiveIndex
 from .neighbours import Neighbours
 from .plan import Plan
+from .training import Pause
 from .upkeep import Upkeep
 
 _BYTES = 700  # of a space with nothing in it
@@ -28,10 +31,17 @@ _TOLD_AT_ONCE = 2_000  # ids whose times are read while the loop waits: a tenth 
 class Space:
     """Methods belong to the loop unless they say otherwise."""
 
-    __slots__ = ("_few", "_live", "_plan", "_upkeep", "_wall", "dimension", "ids", "name")
+    __slots__ = ("_few", "_full", "_live", "_plan", "_upkeep", "_wall", "dimension", "ids", "name")
 
     def __init__(
-        self, name: bytes, dimension: int, *, plan: Plan, upkeep: Upkeep, wall: Callable[[], float]
+        self,
+        name: bytes,
+        dimension: int,
+        *,
+        plan: Plan,
+        upkeep: Upkeep,
+        wall: Callable[[], float],
+        full: FullVectors | None = None,
     ) -> None:
         self.name = name
         self.dimension = dimension
@@ -40,6 +50,7 @@ class Space:
         self._plan = plan
         self._upkeep = upkeep
         self._wall = wall
+        self._full = full
         self._few: dict[int, Rows] = {}
         self._live: LiveIndex | None = None
 
@@ -66,7 +77,7 @@ class Space:
             return
         self._few[entry_id] = self._plan.few_kept_as(vector)
         if len(self._few) > self._plan.few:
-            self._grow(LiveIndex(self.dimension, self._plan))
+            self._grow(LiveIndex(self.dimension, self._plan, full=self._full))
 
     def remove(self, entry_id: int) -> None:
         if self.ids.pop(entry_id, None) is None:
@@ -79,7 +90,7 @@ class Space:
     def thaw(self, frozen: FrozenSpace) -> None:
         """Into an empty space. Nothing is found until upkeep has built the index, if it needs one."""
         if len(frozen) > self._plan.few:
-            self._grow(LiveIndex(self.dimension, self._plan, frozen=frozen))
+            self._grow(LiveIndex(self.dimension, self._plan, full=self._full, frozen=frozen))
         else:
             vectors = self._plan.few_kept_as(frozen.vectors)
             self._few = {
@@ -116,7 +127,7 @@ class Space:
             vectors = self._plan.few_kept_as(np.array(list(kept.values())).reshape(-1, self.dimension))
             ids, lists, index = np.fromiter(kept, dtype=np.int64), None, None
         else:
-            (ids, vectors, lists), index = live.copy()
+            (ids, vectors, lists), index = live.copy_whole()
         expires_at_s = self._times(ids)
         stays = expires_at_s > self._wall()
         ids, expires_at_s, vectors = ids[stays], expires_at_s[stays], vectors[stays]
@@ -127,6 +138,15 @@ class Space:
     def cluster_sizes(self) -> list[int]:
         """Vectors of each cluster. Not on the loop."""
         return [len(self.ids)] if self._live is None else self._live.sizes()
+
+    def tend(self, pause: Pause) -> None:
+        """Once it was dropped, on upkeep's thread: letting go of very much takes a while, and the loop has none."""
+        if self._live is not None:
+            self._live.let_go()
+        while self.ids:
+            for entry_id in list(itertools.islice(self.ids, _TOLD_AT_ONCE)):
+                del self.ids[entry_id]
+            pause()
 
     def _grow(self, live: LiveIndex) -> None:
         for entry_id, vector in self._few.items():

@@ -16,6 +16,7 @@ from ..identity import is_of_namespace
 from ..model import Value, Vector
 from .due import Due
 from .frozen import FrozenSpace
+from .full_vectors import FullVectors
 from .live_index import LiveIndex
 from .plan import Plan
 from .space import Space
@@ -77,6 +78,7 @@ class Spaces:
         self._vectors = 0
         self._bytes = 0
         self._upkeep = Upkeep()
+        self._full = FullVectors() if self._plan.storage == "int8" else None
         self._gone: dict[bytes, None] = {}  # spaces that had to make room, and were not asked for since
         self._wanted: asyncio.Queue[bytes] = asyncio.Queue(_WANTED_AT_ONCE)
         self._evicted = self._reloaded = 0
@@ -195,7 +197,7 @@ class Spaces:
             clustered=sum(index.clusters > 1 for index in indexes),
             waiting=sum(index.waiting for index in indexes),
             rebuilds=sum(index.rebuilds for index in indexes),
-            failures=self._upkeep.failures,
+            failures=self._upkeep.failures + (0 if self._full is None else self._full.failures),
             evicted=self._evicted,
             reloaded=self._reloaded,
             recall=sum(tried) / len(tried) if tried else None,
@@ -205,9 +207,11 @@ class Spaces:
     def close(self) -> None:
         """Ends upkeep: waits for what it is at, some seconds at most."""
         self._upkeep.close()
+        if self._full is not None:
+            self._full.close()
 
     def _new(self, name: bytes, dimension: int) -> Space:
-        made = Space(name, dimension, plan=self._plan, upkeep=self._upkeep, wall=self._wall)
+        made = Space(name, dimension, plan=self._plan, upkeep=self._upkeep, wall=self._wall, full=self._full)
         self._bytes += made.bytes
         return made
 
@@ -219,9 +223,10 @@ class Spaces:
 
     def _drop(self, name: bytes) -> None:
         dropped = self._spaces.pop(name)
-        self._indexed.pop(name, None)
         self._vectors -= len(dropped.ids)
         self._bytes -= dropped.bytes
+        if self._indexed.pop(name, None) is not None:
+            self._upkeep.note(dropped)
 
     def _make_room(self, newest: Space) -> None:
         while self._bytes > self._most_bytes:

@@ -96,7 +96,7 @@ class QuotaSettings(Section):
 class IndexSettings(Section):
     """Of a worker's vectors: how they are kept, what they may take, and what share of the nearest must be found."""
 
-    storage: Literal["float32", "float16"] = "float32"
+    storage: Literal["float32", "float16", "int8"] = "float32"
     memory_mib: Annotated[int, Field(ge=1, le=1_000_000)] = 512
     recall: Annotated[float, Field(ge=0.5, le=1)] = 0.99
 

@@ -36,7 +36,7 @@ class ASpace(RuleBasedStateMachine):
     """Recall is 1 here, so that a search looks into all clusters and nothing is left to chance. All else is as ever,
     but for the sizes: clusters are drawn behind the steps below, anew each time the space has grown by a half."""
 
-    @initialize(storage=st.sampled_from(["float32", "float16"]))
+    @initialize(storage=st.sampled_from(["float32", "float16", "int8"]))
     def begin(self, storage: Storage) -> None:
         self.clock = Clock()
         self.plan = Plan(storage=storage, few=6, flat=20, recall=1.0, growth=1)

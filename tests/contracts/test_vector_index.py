@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from cache import FaissIndex, VectorIndex
+from cache.index.full_vectors import FullVectors, FullVectorsOfOne
 from cache.index.plan import Storage
 from cache.model import Vector
 from cache.testing import DictIndex
@@ -22,10 +23,19 @@ def vector(seed: int) -> Vector:
     return to_unit(np.random.default_rng(seed).standard_normal(DIMENSION), dimension=DIMENSION)
 
 
+def whole() -> FullVectorsOfOne:
+    """Two indexes share a file without meeting in it."""
+    file = FullVectors()
+    other = FullVectorsOfOne(file)
+    other.put(np.arange(200, dtype=np.int64), np.stack([vector(7)] * 200))
+    return FullVectorsOfOne(file)
+
+
 def clustered(storage: Storage) -> FaissIndex:
     """A search looks into all clusters, so it must find what one without clusters finds."""
     centroids = np.stack([vector(100_000 + number) for number in range(6)])
-    return FaissIndex(DIMENSION, storage=storage, centroids=centroids, probes=6)
+    full = whole() if storage == "int8" else None
+    return FaissIndex(DIMENSION, storage=storage, centroids=centroids, probes=6, full=full)
 
 
 IMPLEMENTATIONS: dict[str, Callable[[], VectorIndex]] = {
@@ -33,6 +43,8 @@ IMPLEMENTATIONS: dict[str, Callable[[], VectorIndex]] = {
     "float16": lambda: FaissIndex(DIMENSION, storage="float16"),
     "clusters, float32": lambda: clustered("float32"),
     "clusters, float16": lambda: clustered("float16"),
+    "int8": lambda: FaissIndex(DIMENSION, storage="int8", full=whole()),
+    "clusters, int8": lambda: clustered("int8"),
     "dict": lambda: DictIndex(DIMENSION),
 }
 

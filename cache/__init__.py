@@ -1,6 +1,6 @@
 """The semantic cache: answers by question, exact or similar, inside partitions that never meet."""
 
-from .acceptance import Policy, first_veto, read
+from .acceptance import Policy, first_veto, is_same, read
 from .claims import Claims
 from .embed import EmbedQueue, NoEmbedder, OnnxEmbedder, Prepared, open_embedder, prepare
 from .entry_record import Header, Record
@@ -12,6 +12,7 @@ from .evidence.hindsight import Hindsight, WouldBe, look_back
 from .evidence.ledger import wilson
 from .evidence.replay import Course, Outcome, Stream, replay
 from .explain import Explanation, Neighbour
+from .identity import is_same_in_form
 from .index import FaissIndex, FrozenSpace, IndexState, Neighbours, Plan, Space, Spaces
 from .interfaces import Embedder, EntryStore, Exchange, Judge, Store, VectorIndex
 from .inventory import Inventory, Progress
@@ -127,6 +128,8 @@ __all__ = [
     "WouldBe",
     "correction_of",
     "first_veto",
+    "is_same",
+    "is_same_in_form",
     "look_back",
     "open_embedder",
     "prepare",

@@ -49,14 +49,21 @@ def is_for(entry: Entry, text: str) -> bool:
 def canonical_id(secret: bytes, of: Partition, text: str) -> int | None:
     """The same for all texts of one canonical form, where that is to be trusted: in Chinese, not almost empty, and no
     longer than a question."""
-    if (
-        text.isascii()
-        or len(text) > _LONGEST_CANONICAL
-        or not is_chinese(text)
-        or len(form := canonical(text)) < _SHORTEST_CANONICAL
-    ):
+    form = _canonical_form(text)
+    return None if form is None else _number(secret, b"canonical\0", of, form)
+
+
+def is_same_in_form(one: str, other: str) -> bool:
+    """Whether two texts of a partition have one canonical number."""
+    form = _canonical_form(one)
+    return form is not None and form == _canonical_form(other)
+
+
+def _canonical_form(text: str) -> str | None:
+    if text.isascii() or len(text) > _LONGEST_CANONICAL or not is_chinese(text):
         return None
-    return _number(secret, b"canonical\0", of, form)
+    form = canonical(text)
+    return form if len(form) >= _SHORTEST_CANONICAL else None
 
 
 def _number(secret: bytes, kind: bytes, of: Partition, text: str) -> int:

@@ -13,7 +13,20 @@ from typing import Any
 
 import numpy as np
 
-from cache import Course, Embedder, Outcome, Rules, Stream, UnfitText, first_veto, read, replay, wilson
+from cache import (
+    Course,
+    Embedder,
+    Outcome,
+    Rules,
+    Stream,
+    UnfitText,
+    first_veto,
+    is_same,
+    is_same_in_form,
+    read,
+    replay,
+    wilson,
+)
 
 from .curve import BUDGETS, Curve, Point
 from .labelled import records
@@ -30,6 +43,14 @@ class Pair:
     kind: str
     cosine: float
     veto: str | None
+    is_same: bool  # but for how it was typed: an exact hit
+    is_same_in_form: bool
+
+    def is_served(self, policy: str, threshold: float) -> bool:
+        """`fixed` is the plain rule, as it is found everywhere; `guarded` all that stands before and behind it here."""
+        if policy == "fixed":
+            return self.cosine >= threshold
+        return self.is_same or (self.veto is None and (self.is_same_in_form or self.cosine >= threshold))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +120,7 @@ def _point(rules: Rules, outcome: Outcome, stream: Stream) -> Point:
 
 
 def _counts(policy: str, threshold: float, kind: str, pairs: Sequence[Pair]) -> Counts:
-    served = [pair for pair in pairs if pair.cosine >= threshold and (policy == "fixed" or pair.veto is None)]
+    served = [pair for pair in pairs if pair.is_served(policy, threshold)]
     right = sum(pair.same for pair in served)
     true_pairs = sum(pair.same for pair in pairs)
     return Counts(policy, threshold, kind, len(pairs), len(served), len(served) - right, right, true_pairs)
@@ -108,9 +129,8 @@ def _counts(policy: str, threshold: float, kind: str, pairs: Sequence[Pair]) -> 
 def _pair(record: dict[str, Any], embedder: Embedder) -> Pair:
     a, b = str(record["a"]), str(record["b"])
     cosine = float(_vector(embedder, a) @ _vector(embedder, b))
-    return Pair(
-        a, b, bool(record["same"]), str(record.get("kind", _NO_KIND)), cosine, first_veto(read(a), read(b))
-    )
+    kind, veto = str(record.get("kind", _NO_KIND)), first_veto(read(a), read(b))
+    return Pair(a, b, bool(record["same"]), kind, cosine, veto, is_same(a, b), is_same_in_form(a, b))
 
 
 def _vector(embedder: Embedder, text: str) -> np.ndarray[Any, np.dtype[np.float32]]:

@@ -41,6 +41,21 @@ def test_pairs_are_counted_by_policy_threshold_and_kind(tmp_path: Path) -> None:
     assert any("number" in line for line in pairs_text(found))
 
 
+def test_pairs_that_are_equal_but_for_typing_or_in_canonical_form_are_served_as_they_are_live(
+    tmp_path: Path,
+) -> None:
+    pairs: list[dict[str, object]] = [
+        {"a": "Where is the bank?", "b": "where  is the bank", "same": True, "kind": "typing"},
+        {"a": "怎么注销我的账户？", "b": "如何注销我的账户呢", "same": True, "kind": "form"},
+        {"a": "怎么注销我的账户？", "b": "怎么打开我的账户？", "same": False, "kind": "other"},
+    ]
+    found = [
+        each for each in count_pairs(written(tmp_path / "p", pairs), HashEmbedder()) if each.threshold == 0.99
+    ]
+    guarded = {each.kind: each.served for each in found if each.policy == "guarded"}
+    assert guarded == {"all": 2, "typing": 1, "form": 1, "other": 0}
+
+
 def test_a_stream_gives_a_curve_with_advice_and_a_picture(tmp_path: Path) -> None:
     records: list[dict[str, object]] = [
         {"text": f"question about matter{at % 5} please", "cls": at % 5} for at in range(60)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from .learning import MOST_AUDITS, Array, Weights, chance, draws
 
 _DRAWS = 256
-_LOOKS = 64
+_LOOKS = 256
 # Audits may find less than the budget itself: being under it by luck must not count as being under it.
 _AUDITED_SHARE = 0.9
 

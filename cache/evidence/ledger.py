@@ -18,7 +18,8 @@ from .learning import Weights
 
 _FORMAT = 1
 _AUDITS = 6_000
-_TRAFFIC = 2_000
+_TRAFFIC = 1_000  # what came lately: a cache that fills, and gathers aliases, looks otherwise than before
+_MOST_COPIES = 20
 _WORDS = 8_192
 _RAISED = 4_096
 _ALIASES = 8_192
@@ -77,7 +78,7 @@ UNAUDITED = Standing(state="on", reason="few-audits")  # where nothing need be l
 
 
 class Ledger(msgspec.Struct):
-    """`position` is the last event that is in it."""
+    """`position` is the last event that is in it. `traffic`: hits, and misses near a stored question, as they came."""
 
     position: bytes = b"0-0"
     audits: list[Audit] = []
@@ -98,6 +99,7 @@ class Ledger(msgspec.Struct):
                 case Audit():
                     self.audited += 1
                     self.audits.append(event)
+                    self.traffic.extend(_drawn_from(event))
                 case Traffic(rows):
                     self.traffic.extend(rows)
                 case Words():
@@ -167,6 +169,11 @@ class _Sent(msgspec.Struct, frozen=True, array_like=True):
 _encoder = msgspec.msgpack.Encoder()
 _kept = msgspec.msgpack.Decoder(_Kept)
 _sent = msgspec.msgpack.Decoder(_Sent)
+
+
+def _drawn_from(audit: Audit) -> list[Row]:
+    """What those misses looked like that the audit was drawn from; hits are told of by themselves."""
+    return [audit.row] * min(_MOST_COPIES, round(1 / audit.draw)) if audit.source == "shadow" else []
 
 
 def encode(ledger: Ledger) -> bytes:

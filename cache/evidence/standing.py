@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from ..model import Value
 from .bound import lowest_score
 from .correction import Bar, Measured, correction_of, of_all
-from .events import Audit, Row
+from .events import Audit
 from .learning import Weights, borrowed, learn, prior, score
 from .ledger import Ledger, Standing, State, wilson
 
@@ -28,7 +28,6 @@ _SHORT_RUN = 10
 _REPORTERS_TO_TRIP = 3
 _REPORTS_COUNT_S = 3_600.0
 _LEAST_TO_LEARN = 20
-_MOST_COPIES = 20
 _WINDOWS_AFTER_TRIP = 3
 
 
@@ -139,18 +138,9 @@ def _learned(
     is_lent = lent is not None and len(lent.mean) == rows.shape[1]
     start = borrowed(lent, own_audits=len(rows)) if lent is not None and is_lent else prior(rows.shape[1])
     weights: Weights = learn(rows, is_right, start)
-    traffic = np.array([*ledger.traffic, *_misses(trusted)] or [audit.row for audit in trusted])
+    traffic = np.array(ledger.traffic or [audit.row for audit in trusted])
     bound = lowest_score(weights, traffic=traffic, audited=rows, is_right=is_right, budget=bar.share)
     return replace(standing, weights=weights, least_score=None if bound is None else bound.score)
-
-
-def _misses(trusted: Sequence[Audit]) -> list[Row]:
-    """What misses near a stored question looked like, each audit standing for all that it was drawn from."""
-    rows = []
-    for audit in trusted:
-        if audit.source == "shadow":
-            rows += [audit.row] * min(_MOST_COPIES, round(1 / audit.draw))
-    return rows
 
 
 def _is_above(audit: Audit, standing: Standing) -> bool:

@@ -271,3 +271,12 @@ def test_audits_of_ones_own_outweigh_what_was_borrowed() -> None:
     lent = stand(other, LEARNED).weights
     ledger.add([audit(is_right=at % 2 == 0, cosine=0.8 + at / 500) for at in range(100)])
     assert assess(ledger, LEARNED, at_s=1.0, lent=lent).least_score is None
+
+
+def test_traffic_is_what_came_lately_each_audit_for_all_the_misses_it_was_drawn_from() -> None:
+    ledger = Ledger()
+    miss = replace(audit(cosine=0.8), source="shadow", draw=0.25)
+    ledger.add([miss, audit(), Traffic(((1.0, 2.0),))])
+    assert ledger.traffic == [miss.row] * 4 + [(1.0, 2.0)]
+    ledger.add([Traffic(((3.0, float(at)),)) for at in range(2_000)])
+    assert ledger.traffic == [(3.0, float(at)) for at in range(1_000, 2_000)]

@@ -7,12 +7,12 @@ The store has no list of its entries (one could be evicted while they are not), 
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
 from redis.exceptions import ResponseError
 
-from . import changes
+from . import changes, entry_scripts
 from .entry_record import HEADER_BYTES, Header, header_of
 from .errors import StoreUnavailable
 from .identity import changes_key, epoch_key, key_of, namespace_tag, tag_of_space
@@ -46,10 +46,10 @@ async def headers_of(
     store: ShardedStore, shard: int, names: Sequence[Argument], *, secret: bytes, now_s: float
 ) -> list[Header]:
     """The headers of those entries of the shard that may be served now."""
-    starts = await gather_replies(
-        store.execute("GETRANGE", name, 0, HEADER_BYTES - 1, deadline=_soon()) for name in names
-    )
-    found = [header_of(start) for start in starts]
+    if not names:
+        return []
+    reading = store.script(entry_scripts.STARTS, keys=names, args=[HEADER_BYTES - 1], deadline=_soon())
+    found = [header_of(start) for start in await answered(reading)]
     for at, needed in enumerate(found):
         if isinstance(needed, int):  # it has much to say
             whole = store.execute("GETRANGE", names[at], 0, min(needed, _MOST_HEADER) - 1, deadline=_soon())
@@ -89,11 +89,6 @@ async def epochs_of(store: ShardedStore, shard: int, tags: set[bytes]) -> dict[b
 
 def _soon() -> float:
     return time.monotonic() + _PAGE_S
-
-
-async def gather_replies(pending: Iterable[Awaitable[Any]]) -> list[Any]:
-    """All were sent before the first is awaited: one round trip."""
-    return [await answered(each) for each in list(pending)]
 
 
 async def answered(pending: Awaitable[Any]) -> Any:

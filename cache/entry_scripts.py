@@ -175,3 +175,10 @@ redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[3])
 redis.call('SET', KEYS[2], ARGV[2], 'NX', 'PX', ARGV[3])
 return redis.call('MGET', KEYS[1], KEYS[2])
 """
+
+# KEYS: entries. ARGV: where to stop. The beginning of each, "" where there is none.
+STARTS = """
+local found = {}
+for at, name in ipairs(KEYS) do found[at] = redis.call('GETRANGE', name, 0, ARGV[1]) end
+return found
+"""

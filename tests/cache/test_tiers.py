@@ -115,6 +115,14 @@ class TestOfOneCanonicalForm:
         await house.teach(ASKED_ZH)
         assert isinstance(await house.ask(other), Miss)
 
+    async def test_a_veto_still_counts(self, house: House) -> None:
+        await house.teach("三国演义3.10版怎么下载")
+        other = "三国演义31.0版怎么下载"
+        assert house.cache.canonical_id(asked(other)) == house.cache.canonical_id(
+            asked("三国演义3.10版怎么下载")
+        )
+        assert isinstance(await house.ask(other), Miss)
+
     async def test_english_is_not_served_by_it(self) -> None:
         house = built(Policy(), NoEmbedder(), Moody())
         await house.teach("What is the best way to learn Latin?")
@@ -238,6 +246,10 @@ class TestNearAnAlias:
         await house.cache.reject(served(house, SIMILAR, found), key="k")
         assert isinstance(await house.ask(SIMILAR), Miss)
         assert hit(await house.ask(self.ROOT)).entry.answer == YES
+        another = "for the shop reset my password how do i do"  # and an alias too
+        await house.teach(another, NO, skip_semantic=None, max_age_s=0.0)
+        ruling(house).aliases = {id_of(house, text): id_of(house, self.ROOT) for text in (TEXT, another)}
+        assert hit(await house.ask(SIMILAR)).entry.answer == NO
 
     async def test_while_withheld_the_roots_answer_is_what_is_audited(self, house: House) -> None:
         await self.taught(house)

@@ -14,14 +14,19 @@ _LONGEST = 1_000  # characters; what is longer is typed once
 _LITERAL = re.compile(
     r"[`{}<>=\\|_@/\"“”„«»「」『』\t~^]|(?<![^\W\d_])['‘’](?=\w)|[^\W\d_]\(|[:：](?!\d)|\S\s*[\r\n]\s*\S"
     r"|(?<!\S)--?[A-Za-z]|[$%#][A-Za-z]"
-    # Questions about writing itself.
-    r"|\b(?:(?:upper|lower)[ -]?cased?|capital letters?|capitali[sz]\w*|caps|case[- ](?:in)?sensitiv\w+|punctuat\w+"
+)
+_ABOUT_WRITING = re.compile(
+    r"\b(?:(?:upper|lower)[ -]?cased?|capital letters?|capitali[sz]\w*|caps|case[- ](?:in)?sensitiv\w+|punctuat\w+"
     r"|white ?spaces?|spaces|spacing|indent\w*)\b|大写|小写|标点|空格",
     re.IGNORECASE,
 )
+# In each text that one of the two above finds anything in: most have none, and need no closer look.
+_SIGNS = re.compile(r"[`{}<>=\\|_@/\"“”„«»「」『』\t~^'‘’(:：\r\n$%#-]")
+_ON_WRITING = ("case", "capital", "caps", "punctuat", "spac", "indent", "大写", "小写", "标点", "空格")
 # NFKC makes "52" of "5²" and "1⁄2" of "½".
 _NUMERIC_FORMS = ("<super>", "<sub>", "<fraction>", "<circle>", "<square>")
-_WORD = re.compile(r"(?P<start>(?:^|[.?!] )\W*)?(?P<count>\d ?)?(?P<word>[^\W\d_]\w*(?:[.'’-]\w+)*)")
+_WORD = re.compile(r"[^\W\d_]\w*(?:[.'-]\w+)*")
+_START = re.compile(r"[.?!] \W*$")
 _FINAL = " .。!?…"
 _FACTORIAL = re.compile(r"(?:\d|(?<!\w)\w|\))\s*!")
 _SENTENCE = re.compile(r"[.?!。] ?")
@@ -48,7 +53,10 @@ _TWO_MEANINGS = frozenset(_TWO_MEANINGS_WORDS.split())
 
 def normalised(text: str) -> str | None:
     """None where the text has no normal form: it is then the same as itself only."""
-    if len(text) > _LONGEST or _LITERAL.search(text):
+    if len(text) > _LONGEST or (_SIGNS.search(text) and _LITERAL.search(text)):
+        return None
+    lowered = text.lower()
+    if any(word in lowered for word in _ON_WRITING) and _ABOUT_WRITING.search(text):
         return None
     if not text.isascii() and any(
         unicodedata.decomposition(sign).startswith(_NUMERIC_FORMS) for sign in text
@@ -60,7 +68,9 @@ def normalised(text: str) -> str | None:
     end = plain[len(bare) :]
     if "!" in end and _FACTORIAL.search(plain[max(0, len(bare) - 2) :]):
         return None
-    folded = bare if bare.islower() else _WORD.sub(_folded, bare)
+    small = bare.lower()
+    # In most texts only the first letter is a capital.
+    folded = small if bare[1:] == small[1:] else _WORD.sub(_folded, bare)
     if "?" in end and not _ASKS.search(_SENTENCE.split(folded)[-1]):
         folded += "?"
     return folded if bare else None
@@ -75,15 +85,15 @@ def is_same(one: str, other: str) -> bool:
 
 
 def _folded(match: re.Match[str]) -> str:
-    word, lowered = match["word"], match["word"].lower()
+    word = match[0]
+    lowered = word.lower()
     if word == lowered:
-        return match[0]
-    starts = (
-        match["start"] is not None and word[1:] == lowered[1:]
-    )  # the capital of a sentence, and nothing more
-    is_plain = word.isalpha() and (word[1:] == lowered[1:] or word.isupper())
+        return word
+    is_capital_only = word[1:] == lowered[1:]
+    before = match.string[max(0, match.start() - 4) : match.start()]
+    if is_capital_only and (match.start() == 0 or _START.search(before)):
+        return lowered  # the capital of a sentence
+    is_plain = word.isalpha() and (is_capital_only or word.isupper())
     is_apart = len(word) == 1 and lowered != "i"  # a grade, a vitamin, a variable
-    is_unit = match["count"] is not None  # 5 MB, 5 Mb
-    if starts or (is_plain and not (is_apart or is_unit or lowered in _TWO_MEANINGS)):
-        return match[0][: -len(word)] + lowered
-    return match[0]
+    is_unit = before.rstrip(" ")[-1:].isdigit()  # 5 MB, 5 Mb
+    return lowered if is_plain and not (is_apart or is_unit or lowered in _TWO_MEANINGS) else word

@@ -37,6 +37,7 @@ OTHER = [
     ("When did us join?", "When did US join?"),
     ("What is polish?", "What is Polish?"),
     ("Does it pay?", "Does IT pay?"),
+    ("What do they do -- polish shoes?", "What do they do -- Polish shoes?"),
     ("Who aids them?", "Who AIDS them?"),
     ("How fast can a python go?", "How fast can a Python go?"),
     ("What does vitamin a do?", "What does vitamin A do?"),

@@ -32,7 +32,7 @@ class Added:
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    namespace_tag: bytes
+    space: bytes
     entry_id: int
 
 
@@ -70,17 +70,17 @@ def encode(change: Change, seal: Seal = _NO_SEAL) -> bytes:
             sealed = seal.seal(to_bytes(change.vector), place=change.space, header=_encoder.encode(record))
             record = replace(record, vector=sealed)
         case Removed():
-            record = _Record(_FORMAT, "remove", change.namespace_tag, change.entry_id)
+            record = _Record(_FORMAT, "remove", change.space, change.entry_id)
         case Flushed():
             record = _Record(_FORMAT, "flush", change.namespace_tag)
     return _encoder.encode(record)
 
 
 def removal_head() -> bytes:
-    """With a namespace tag, 0xCF and an entry id (8 bytes each) behind it, it is the record of a removal: for those
-    who make one where this code does not run."""
-    whole = _encoder.encode((_FORMAT, "remove", bytes(8)))
-    return b"\x94" + whole[1:-8]  # an array of four
+    """With a space (32 bytes), 0xCF and an entry id (8 bytes) behind it, it is the record of a removal: for those who
+    make one where this code does not run."""
+    whole = _encoder.encode((_FORMAT, "remove", bytes(32)))
+    return b"\x94" + whole[1:-32]  # an array of four
 
 
 def decode(data: bytes, seal: Seal = _NO_SEAL) -> Change | None:

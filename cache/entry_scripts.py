@@ -12,6 +12,7 @@ again.
 
 from __future__ import annotations
 
+# A vector's record (changes.py) has its space behind eight bytes: that is announced with what an index has to forget.
 # ARGV 1 to 4 of all that remove: the shard's key prefix, the beginning of a change record of a removal, the stream's
 # bound, TTL in ms for a stream without one. KEYS 1 and 2: changes, book.
 _REMOVAL = """
@@ -33,12 +34,18 @@ local function strike(member)
     redis.call('ZINCRBY', book, -tonumber(string.sub(member, 17)), 'b')
   end
 end
-local function drop(tag, id)
-  local name = hex(id)
-  local removed = redis.call('DEL', prefix .. 'e:' .. name)
-  removed = removed + redis.call('DEL', prefix .. 'v:' .. name, prefix .. 'n:' .. name)
-  announce(ARGV[2] .. tag .. '\\207' .. id)
+local function drop_vectors(name, id)
+  local removed = 0
+  for _, kind in ipairs({'v:', 'n:'}) do
+    local space = string.sub(redis.call('GETRANGE', prefix .. kind .. name, 0, 39), 9)
+    if #space == 32 then announce(ARGV[2] .. space .. '\\207' .. id) end
+    removed = removed + redis.call('DEL', prefix .. kind .. name)
+  end
   return removed
+end
+local function drop(id)
+  local name = hex(id)
+  return redis.call('DEL', prefix .. 'e:' .. name) + drop_vectors(name, id)
 end
 """
 
@@ -71,10 +78,10 @@ for _ = 1, 64 do
   if not is_past and bytes + size <= most_bytes and entries + 1 <= most_entries then break end
   strike(member)
   bytes, entries = bytes - tonumber(string.sub(member, 17)), entries - 1
-  if not is_past then drop(string.sub(member, 1, 8), string.sub(member, 9, 16)) end
+  if not is_past then drop(string.sub(member, 9, 16)) end
 end
 if bytes + size > most_bytes or entries + 1 > most_entries then
-  drop(ARGV[11], ARGV[12])
+  drop(ARGV[12])
   keep_stream()
   return 'quota'
 end
@@ -86,7 +93,7 @@ if ARGV[9] ~= '' then
   announce(ARGV[9])
   redis.call('SET', KEYS[6], ARGV[9], 'PX', ttl)
 else
-  redis.call('DEL', KEYS[6], ARGV[1] .. 'n:' .. hex(ARGV[12]))
+  drop_vectors(hex(ARGV[12]), ARGV[12])
 end
 for _, key in ipairs({KEYS[3], book, changes}) do
   if redis.call('PTTL', key) < ttl then redis.call('PEXPIRE', key, ttl) end
@@ -103,7 +110,7 @@ REMOVE = (
 local removed = 0
 for at = 6, #ARGV do
   strike(ARGV[5] .. ARGV[at] .. string.format('%d', size_of(hex(ARGV[at]))))
-  if drop(ARGV[5], ARGV[at]) > 0 then removed = removed + 1 end
+  if drop(ARGV[at]) > 0 then removed = removed + 1 end
 end
 keep_stream()
 return removed
@@ -117,7 +124,7 @@ BLOCK = (
 redis.call('SADD', KEYS[3], ARGV[7])
 redis.call('PEXPIRE', KEYS[3], ARGV[8])
 strike(ARGV[5] .. ARGV[6] .. string.format('%d', size_of(hex(ARGV[6]))))
-drop(ARGV[5], ARGV[6])
+drop(ARGV[6])
 keep_stream()
 return 1
 """

@@ -159,16 +159,19 @@ class Follower:
                 if self._add(added, shard):
                     found.setdefault(added.space, set()).add(added.entry_id)
             await asyncio.sleep(0)
-        self._keep_only(found, shard)
+        await self._keep_only(found, shard)
         self._trails[shard] = Trail(end.place)
         self.rebuilds[why] += 1
 
-    def _keep_only(self, found: Mapping[bytes, set[int]], shard: int) -> None:
+    async def _keep_only(self, found: Mapping[bytes, set[int]], shard: int) -> None:
         for space in self._spaces:
             if self._shards.get(tag_of_space(space.name), shard) == shard:
                 kept = found.get(space.name, set())
-                for entry_id in [each for each in space.ids if each not in kept]:
-                    self._spaces.remove(space.name, entry_id)
+                for at, entry_id in enumerate(list(space.ids)):
+                    if entry_id not in kept:
+                        self._spaces.remove(space.name, entry_id)
+                    if at % _AT_ONCE == 0:
+                        await asyncio.sleep(0)
 
     async def _read(self) -> None:
         is_new = not self.caught_up.is_set()
@@ -189,6 +192,7 @@ class Follower:
             await asyncio.sleep(0)  # others' turn: this took up to a millisecond or two
         if not reply:
             self._lag_s = 0.0
+        if not reply or not any(trail.is_behind for trail in self._trails if trail is not None):
             self.caught_up.set()
 
     def _follow(self, shard: int, items: list[Any]) -> None:
@@ -205,8 +209,8 @@ class Follower:
         match changes.decode(fields[1], self._vectors.seal):
             case changes.Added() as added:
                 self._add(added, shard)
-            case changes.Removed(tag, entry_id):
-                self._spaces.remove_from_namespace(tag, entry_id)
+            case changes.Removed(space, entry_id):
+                self._spaces.remove(space, entry_id)
             case changes.Flushed(tag):
                 self._spaces.drop_namespace(tag)
 

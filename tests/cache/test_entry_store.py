@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from cache import Answer, RedisEntries
+from cache import Answer, RedisEntries, changes
 from cache.identity import Keys, entry_id, space
 from cache.interfaces import Argument
 from gateway.store.client import StoreClient
@@ -204,14 +204,17 @@ async def test_a_flushed_namespace_has_no_vectors(entries: RedisEntries, clock: 
     assert await vectors_in(entries) == []
 
 
-async def test_an_answer_that_is_now_for_equal_texts_only_has_no_vector(
-    entries: RedisEntries, clock: Clock
+async def test_an_answer_that_is_now_for_equal_texts_only_has_no_vector_and_indexes_hear_of_it(
+    store: StoreClient, entries: RedisEntries, clock: Clock
 ) -> None:
     await put(entries, clock)
     epoch = await entries.epoch("team-a", deadline=soon())
     question = asked()
     await entries.put(ticket_for(question, epoch), entry_for(question, at_s=clock()), deadline=soon())
     assert await vectors_in(entries) == []
+    ((_, last),) = await store.execute("XREVRANGE", Keys(SECRET, "team-a").changes, "+", "-", "COUNT", 1)
+    named = ticket_for(question, None).entry_id
+    assert changes.decode(last[1]) == changes.Removed(space(SECRET, question.partition, "f"), named)
 
 
 async def test_a_walk_comes_by_every_vector_of_many_pages(entries: RedisEntries, clock: Clock) -> None:

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cache import Answer, Quota, changes
-from cache.identity import Keys
-from tests.cache.kept import NAMESPACE, Kept, kept
-from tests.cache.parts import SECRET
+from cache.identity import Keys, space
+from tests.cache.kept import EMBEDDER, NAMESPACE, Kept, kept
+from tests.cache.parts import SECRET, part
 
 KEYS = Keys(SECRET, NAMESPACE)
 
@@ -72,7 +72,9 @@ async def test_what_leaves_is_announced() -> None:
         await where.put("second")
         items = await where.store.execute("XRANGE", KEYS.changes, "-", "+")
         found = [changes.decode(fields[1]) for _, fields in items]
-        assert changes.Removed(KEYS.tag, where.id_of("first")) in found
+        of = space(SECRET, part(NAMESPACE), EMBEDDER.fingerprint)
+        assert found[-2:] == [changes.Removed(of, where.id_of("first")), found[-1]]
+        assert isinstance(found[-1], changes.Added)
 
 
 async def test_owners_have_quotas_of_their_own_over_all_their_namespaces() -> None:

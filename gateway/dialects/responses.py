@@ -61,15 +61,9 @@ def _as_stream(payload: bytes, fresh: Fresh, manner: Manner) -> Iterator[bytes]:
 def _document(payload: bytes, fresh: Fresh) -> dict[str, Any]:
     """The response with ids, times and echoes of its own."""
     stored: dict[str, Any] = msgspec.json.decode(b"{" + payload + b"}")
-    document = {
-        "id": f"resp_{fresh.id}",
-        "object": "response",
-        "created_at": fresh.created,
-        **stored,
-        **fresh.echo,
-    }
-    if "completed_at" in stored:
-        document["completed_at"] = fresh.created
+    document = {"id": f"resp_{fresh.id}", "object": "response", "created_at": fresh.created, **stored}
+    own = {**fresh.echo, "completed_at": fresh.created}
+    document |= {name: value for name, value in own.items() if name in stored}
     for at, item in enumerate(document.get("output") or ()):
         if isinstance(item.get("id"), str):
             item["id"] = f"{item['id'].partition('_')[0]}_{fresh.id}{at:02x}"

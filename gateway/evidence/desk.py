@@ -8,7 +8,7 @@ import msgspec
 
 
 class ExplainRequest(msgspec.Struct, frozen=True, tag=True):
-    """What would be done with this chat request of this tenant?"""
+    """What would be done with this request of this tenant, of whichever endpoint its question is for?"""
 
     request: dict[str, Any]
     tenant: str

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from openai.types.responses import Response
 
+from gateway.evidence.desk import ExplainRequest
 from tests.cases.speaking import official_sdk
 from tests.gateway.posting import post, told
 from tests.gateway.replying import event, message, response, response_stream
@@ -147,6 +148,30 @@ async def test_nobody_gets_the_labels_of_another() -> None:
     assert [other.headers["x-cache"], none.headers["x-cache"]] == ["HIT-EXACT"] * 2
     assert (other.json()["metadata"], other.json()["user"]) == ({"team": "b"}, None)
     assert none.json()["metadata"] is None
+
+
+async def test_a_server_that_repeats_no_labels_does_not_from_the_cache_either() -> None:
+    answer = {name: value for name, value in response(message("x")).items() if name != "metadata"}
+    async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
+        upstream.reply_json(answer)
+        fresh, again = [
+            await post(gateway, "/v1/responses", input="x", metadata={"team": "a"}) for _ in range(2)
+        ]
+    assert again.headers["x-cache"] == "HIT-EXACT"
+    assert again.json().keys() == fresh.json().keys()
+
+
+async def test_how_a_response_would_be_answered_is_explained() -> None:
+    async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
+        asked = {"model": "m1", "temperature": 0, "input": "Say hello"}
+        would = []
+        for _ in range(2):
+            told = await gateway.ask_cache(ExplainRequest(asked, "acme", "web"))
+            assert told.told is not None, told.problem
+            would.append(told.told["would"])
+            upstream.reply_json(response(message("Hello")))
+            await post(gateway, "/v1/responses", input="Say hello")
+    assert would == ["MISS", "HIT-EXACT"]
 
 
 async def test_a_message_says_the_same_in_each_of_its_forms() -> None:

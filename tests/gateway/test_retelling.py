@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from gateway.telling import in_words
 from tests.cases.speaking import chat_body, connection, post_head, streamed
-from tests.gateway.replying import USAGE
+from tests.gateway.posting import post
+from tests.gateway.replying import USAGE, message, response, text_completion
 from tests.running import RunningGateway, events, running_gateway
 from tests.scripted import ScriptedUpstream, completion, delta
 from tests.valkey import eventually
@@ -81,6 +82,23 @@ class TestPacing:
             began = time.monotonic()
             await eventually(lambda: gateway.plane.in_flight == 0)
             assert time.monotonic() - began < 5
+
+    @pytest.mark.parametrize(
+        ("path", "question", "reply"),
+        [
+            ("/v1/completions", "prompt", text_completion(WORDS)),
+            ("/v1/responses", "input", response(message(WORDS))),
+        ],
+    )
+    async def test_each_dialect_has_its_words(self, path: str, question: str, reply: dict[str, Any]) -> None:
+        async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
+            upstream.reply_json(reply)
+            await post(gateway, path, **{question: "q"})
+            headers = {"authorization": f"Bearer {gateway.key}", **NATURAL}
+            body = {"model": "m1", "temperature": 0, question: "q", "stream": True}
+            again = await gateway.client.post(path, json=body, headers=headers)
+        assert again.headers["x-cache"] == "HIT-EXACT"
+        assert [f'" {word}"' in again.text for word in WORDS.split()[1:]] == [True] * 9
 
     async def test_json_is_whole_whatever_the_pace(self) -> None:
         async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:

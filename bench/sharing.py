@@ -61,7 +61,7 @@ def reader(url: str, pipe: Connection) -> None:
     asyncio.run(_read(Address(url), pipe))
 
 
-async def _read(address: Any, pipe: Connection) -> None:
+async def _read(address: Address, pipe: Connection) -> None:
     async with worker(address, embedder=HashEmbedder(dimension=DIMENSION)) as one:
         pipe.send("ready")
         while (number := await asyncio.to_thread(pipe.recv)) is not None:
@@ -172,10 +172,16 @@ async def start() -> dict[str, Any]:
 
 @asynccontextmanager
 async def timed(valkey: Valkey, folder: Path | None) -> AsyncIterator[tuple[list[float], Worker]]:
-    """A process's cache, and the seconds until it was caught up with its index in order."""
-    began = time.monotonic()
-    async with worker(valkey, embedder=HashEmbedder(dimension=DIMENSION), folder=folder, within_s=120) as one:
-        yield [time.monotonic() - began], one
+    """A process's cache, and the seconds until it was caught up with the store, and its index drawn in clusters."""
+    began, seconds = time.monotonic(), [0.0, 0.0]
+
+    def caught_up() -> None:
+        seconds[0] = time.monotonic() - began
+
+    embedder = HashEmbedder(dimension=DIMENSION)
+    async with worker(valkey, embedder=embedder, folder=folder, within_s=120, caught_up=caught_up) as one:
+        seconds[1] = time.monotonic() - began
+        yield seconds, one
 
 
 async def _write(one: Worker, folder: Path) -> float:
@@ -256,8 +262,8 @@ def _spread(values: Sequence[float]) -> dict[str, float]:
     }
 
 
-def _seconds(timed: list[float]) -> float:
-    return round(timed[0], 2)
+def _seconds(timed: list[float]) -> dict[str, float]:
+    return {"caught_up": round(timed[0], 2), "index_drawn": round(timed[1], 2)}
 
 
 def main() -> None:

@@ -2,7 +2,8 @@
 
 A stream counts what was ever added to it, and a trimmed one goes on counting. So whoever counts what it reads can tell
 at any item of which it knows the number: with another number there, something was trimmed before it was read, or the
-stream is another one by now (the store was emptied, or a replica that lagged took over).
+stream is another one by now (the store was emptied, or a replica that lagged took over). It does not tell two such
+faults between two looks that make up for one another to the item; then an index lacks some, until they expire.
 """
 
 from __future__ import annotations
@@ -48,10 +49,15 @@ class Trail:
     def place(self) -> Place:
         return Place(self.item_id, self._count)
 
+    @property
+    def is_behind(self) -> bool:
+        """Behind the end as it was when it was looked at."""
+        return self._ahead is not None
+
     def look_at(self, end: End) -> Why | None:
         """Why this trail leads nowhere; None where nothing speaks against it yet."""
         here, there = moment(self.item_id), moment(end.item_id)
-        if there < here or (there == here and end.count != self._count):
+        if there < here or end.count < self._count or (there > here) != (end.count > self._count):
             return "reset"
         if end.count - end.length > self._count:
             return "behind"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Protocol
 
 from cache import Answer, Entry, Partition, Question, Ticket
 from cache.identity import entry_id, partition
@@ -13,6 +14,11 @@ from tests.valkey import Valkey, eventually, running_valkey
 
 SECRET = b"a deployment's secret, for tests"
 ANSWER = Answer("Paris", b'{"content": "Paris"}', {"model": "m"})
+
+
+class HasUrl(Protocol):
+    @property
+    def url(self) -> str: ...
 
 
 class Clock:
@@ -47,8 +53,10 @@ def entry_for(question: Question, *, at_s: float, ttl_s: float = 60.0, answer: A
 
 
 @asynccontextmanager
-async def connected(server: Valkey, *, silence_s: float = 1.0) -> AsyncIterator[StoreClient]:
-    async with StoreClient.open(server.url, silence_s=silence_s) as client:
+async def connected(
+    server: HasUrl, *, silence_s: float = 1.0, deadline_s: float = 0.05
+) -> AsyncIterator[StoreClient]:
+    async with StoreClient.open(server.url, silence_s=silence_s, deadline_s=deadline_s) as client:
         await eventually(lambda: client.is_up)
         yield client
 

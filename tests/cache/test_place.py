@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import count
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cache.replica.place import BEGINNING, End, Place, Trail
-
-ACTS = st.sampled_from(["add", "add", "add", "read", "look", "trim", "keep a copy", "empty", "take the copy"])
 
 
 def name(moment: int) -> bytes:
@@ -73,6 +72,11 @@ def test_the_same_end_with_another_count_is_another_stream() -> None:
     assert Trail(Place(name(7), 3)).look_at(End(name(7), 4, 4)) == "reset"
 
 
+def test_a_later_end_without_more_items_is_another_stream() -> None:
+    """Emptied since, filled with as much, and that trimmed away."""
+    assert Trail(Place(name(7), 3)).look_at(End(name(9), 3, 0)) == "reset"
+
+
 def test_under_load_it_is_checked_at_the_item_that_was_last_when_it_was_looked() -> None:
     trail = Trail(Place(name(7), 3))
     assert trail.look_at(End(name(9), 5, 5)) is None
@@ -82,26 +86,54 @@ def test_under_load_it_is_checked_at_the_item_that_was_last_when_it_was_looked()
     assert trail.step(name(9)) == "behind"
 
 
-@given(st.lists(ACTS, max_size=60))
-def test_whatever_happens_a_reader_that_looks_ends_with_what_was_added_and_no_more(acts: list[str]) -> None:
-    stream, copy, reader = Stream(), Stream(), Reader()
-    is_harmless = True
-    for moment, act in enumerate([*acts, "read", "look"], 1):
-        match act:
-            case "add":
-                stream = stream.added(moment)
+@dataclass(frozen=True)
+class Round:
+    """What happens between two looks: one thing at most goes wrong."""
+
+    added: int
+    is_read: bool
+    wrong: str  # "nothing", "trim", "empty", or "lag": a replica takes over that lacks the last ones
+    items: int
+    added_after: int
+
+
+ROUNDS = st.lists(
+    st.builds(
+        Round,
+        st.integers(0, 4),
+        st.booleans(),
+        st.sampled_from(["nothing", "trim", "empty", "lag"]),
+        st.integers(1, 4),
+        st.integers(0, 4),
+    ),
+    max_size=12,
+)
+
+
+@given(ROUNDS)
+def test_whatever_goes_wrong_after_the_next_look_a_reader_holds_what_was_added_and_no_more(
+    rounds: list[Round],
+) -> None:
+    stream, reader, moments = Stream(), Reader(), count(1)
+    for each in rounds:
+        for _ in range(each.added):
+            stream = stream.added(next(moments))
+        if each.is_read:
+            reader.read(stream)
+        before, is_harmless = reader.began_anew, each.wrong == "nothing"
+        match each.wrong:
             case "trim":
-                is_harmless &= set(stream.items[:1]) <= reader.holds
-                stream = Stream(stream.items[1:], stream.all_added)
-            case "keep a copy":
-                copy = stream
-            case "empty" | "take the copy":
-                is_harmless = False
-                stream = Stream() if act == "empty" else copy
-            case "read":
-                reader.read(stream)
-            case "look":
-                reader.look(stream)
-    assert reader.holds == stream.all_added
-    if is_harmless:
-        assert reader.began_anew == 0
+                is_harmless = set(stream.items[: each.items]) <= reader.holds
+                stream = Stream(stream.items[each.items :], stream.all_added)
+            case "empty":
+                stream = Stream()
+            case "lag":
+                lost = set(stream.items[-each.items :])
+                stream = Stream(tuple(sorted(set(stream.items) - lost)), stream.all_added - lost)
+        for _ in range(each.added_after):
+            stream = stream.added(next(moments))
+        reader.read(stream)
+        reader.look(stream)
+        assert reader.holds == stream.all_added
+        if is_harmless:
+            assert reader.began_anew == before

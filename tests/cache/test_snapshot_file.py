@@ -183,6 +183,7 @@ def test_blocks_cannot_be_moved_left_out_or_taken_from_another_snapshot(tmp_path
     path = tmp_path / "s"
     forgeries = [
         [head, bodies[1], bodies[0], *bodies[2:]],
+        [head, bodies[0], bodies[2], bodies[1], *bodies[3:]],  # both within one array
         [head, *bodies[1:]],
         [head, *bodies[:-1]],
         [head, *bodies[:2], bodies[-1]],

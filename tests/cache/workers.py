@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -27,8 +27,7 @@ from cache.replica.snapshot_file import Snapshot
 from cache.sealing import Seal, Unsealed
 from cache.testing import HashEmbedder
 from gateway.store.client import StoreClient
-from tests.cache.parts import ANSWER, SECRET, Clock, asked, connected, soon
-from tests.valkey import Valkey
+from tests.cache.parts import ANSWER, SECRET, Clock, HasUrl, asked, connected, soon
 
 TEXT = "how do i reset my password for the shop"
 SIMILAR = "reset my password for the shop how do i do"
@@ -115,7 +114,7 @@ def owner_of(
 
 @asynccontextmanager
 async def worker(
-    server: Valkey,
+    server: HasUrl,
     *,
     embedder: HashEmbedder | None = None,
     clock: Clock | None = None,
@@ -125,12 +124,14 @@ async def worker(
     plan: Plan | None = None,
     changes_kept: int = 16_384,
     within_s: float = 10.0,
+    deadline_s: float = 0.05,
+    caught_up: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[Worker]:
     """Caught up. Its snapshots are in `folder`, written at the end at the latest."""
     embedder, clock, seal = embedder or HashEmbedder(), clock or Clock(), seal or Unsealed()
     async with AsyncExitStack() as stack:
-        store = await stack.enter_async_context(connected(server))
-        tail = await stack.enter_async_context(connected(server, silence_s=10.0))
+        store = await stack.enter_async_context(connected(server, deadline_s=deadline_s))
+        tail = await stack.enter_async_context(connected(server, silence_s=10.0, deadline_s=deadline_s))
         snapshots, snapshot = None, None
         if folder is not None:
             snapshots = Snapshots(folder, owner_of(embedder, seal=seal), every_s=every_s, wall=clock)
@@ -151,6 +152,7 @@ async def worker(
         made.follow()
         stack.push_async_callback(made.unfollow)
         await asyncio.wait_for(made.follower.caught_up.wait(), within_s)
+        caught_up()
         assert await made.spaces.settle(within_s=6 * within_s)
         if snapshots is not None:
             await stack.enter_async_context(snapshots.kept(made.spaces, made.follower))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import struct
 import zlib
 from collections.abc import Sequence
@@ -32,6 +33,7 @@ Colour = tuple[int, int, int]
 
 def curve_png(curve: Curve) -> bytes:
     most_hits = max([0.1, *(point.hit_rate for point in curve.points if point.f <= _MOST_WRONG)])
+    most_hits = math.ceil(20 * most_hits) / 20  # whole percents at the five lines
     pixels = np.full((_HEIGHT, _WIDTH, 3), _PAPER, dtype=np.uint8)
     _axes(pixels, most_hits)
     for row, (policy, colour) in enumerate(_COLOURS.items()):

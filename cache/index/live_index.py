@@ -59,6 +59,7 @@ class LiveIndex:
         self._applying = threading.Lock()  # taken before the next
         self._guard = threading.Lock()  # of the index: held for a millisecond or so, the other for some
         self._journal: _Changes | None = None
+        self._is_gone = False
         self._added = 0
         self._built_with = 0
         self._first_unevenness = 1.0
@@ -117,6 +118,8 @@ class LiveIndex:
 
     def tend(self, pause: Pause) -> None:
         """On upkeep's thread: apply what waits, build anew where that is due, look whether searches find."""
+        if self._is_gone:
+            return
         self._thaw()
         while self.catch_up():
             pause()
@@ -145,6 +148,7 @@ class LiveIndex:
 
     def let_go(self) -> None:
         """Nobody will search it any more."""
+        self._is_gone = True
         if self._full is not None:
             for piece in self._pieces_of(self._index):
                 self._full.remove(piece.ids)

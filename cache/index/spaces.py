@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Protocol
 
-from ..identity import is_of_namespace
+from ..identity import is_of_namespace, tag_of_space
 from ..model import Value, Vector
 from .due import Due
 from .frozen import FrozenSpace
@@ -73,6 +73,7 @@ class Spaces:
         self._most_bytes = most_bytes
         self._wall = wall
         self._spaces: dict[bytes, Space] = {}  # least recently used first
+        self._by_namespace: dict[bytes, set[bytes]] = {}
         self._indexed: dict[bytes, LiveIndex] = {}
         self._due = Due()
         self._vectors = 0
@@ -81,7 +82,7 @@ class Spaces:
         self._full = FullVectors() if self._plan.storage == "int8" else None
         self._gone: dict[bytes, None] = {}  # spaces that had to make room, and were not asked for since
         self._wanted: asyncio.Queue[bytes] = asyncio.Queue(_WANTED_AT_ONCE)
-        self._evicted = self._reloaded = 0
+        self._evicted = self._reloaded = self._rebuilds = 0  # the last: of those that are no more
 
     def __repr__(self) -> str:
         used, most = self._bytes >> 20, self._most_bytes >> 20
@@ -132,11 +133,11 @@ class Spaces:
 
     def remove_from_namespace(self, tag: bytes, entry_id: int) -> None:
         """For those who know the entry but not its partition."""
-        for name in [name for name in self._spaces if is_of_namespace(name, tag)]:
+        for name in list(self._by_namespace.get(tag, ())):
             self.remove(name, entry_id)
 
     def drop_namespace(self, tag: bytes) -> None:
-        for name in [name for name in self._spaces if is_of_namespace(name, tag)]:
+        for name in list(self._by_namespace.get(tag, ())):
             self._drop(name)
         self._gone = {name: None for name in self._gone if not is_of_namespace(name, tag)}
 
@@ -196,7 +197,7 @@ class Spaces:
             indexes=len(indexes),
             clustered=sum(index.clusters > 1 for index in indexes),
             waiting=sum(index.waiting for index in indexes),
-            rebuilds=sum(index.rebuilds for index in indexes),
+            rebuilds=self._rebuilds + sum(index.rebuilds for index in indexes),
             failures=self._upkeep.failures + (0 if self._full is None else self._full.failures),
             evicted=self._evicted,
             reloaded=self._reloaded,
@@ -213,6 +214,7 @@ class Spaces:
     def _new(self, name: bytes, dimension: int) -> Space:
         made = Space(name, dimension, plan=self._plan, upkeep=self._upkeep, wall=self._wall, full=self._full)
         self._bytes += made.bytes
+        self._by_namespace.setdefault(tag_of_space(name), set()).add(name)
         return made
 
     def _count(self, changed: Space, vectors: int, size: int) -> None:
@@ -225,7 +227,12 @@ class Spaces:
         dropped = self._spaces.pop(name)
         self._vectors -= len(dropped.ids)
         self._bytes -= dropped.bytes
-        if self._indexed.pop(name, None) is not None:
+        tag = tag_of_space(name)
+        self._by_namespace[tag].discard(name)
+        if not self._by_namespace[tag]:
+            del self._by_namespace[tag]
+        if (index := self._indexed.pop(name, None)) is not None:
+            self._rebuilds += index.rebuilds
             self._upkeep.note(dropped)
 
     def _make_room(self, newest: Space) -> None:

@@ -174,6 +174,18 @@ def test_a_namespace_is_dropped_by_the_tag_its_spaces_begin_with(house: House) -
     assert (house.ids(A), house.ids(B), len(house.spaces)) == ([], [2], 1)
 
 
+def test_what_an_index_did_is_remembered_when_it_is_gone() -> None:
+    clock = Clock()
+    house = House(Spaces(Plan(few=4, flat=20), wall=clock), clock)
+    house.add(A, *range(30))
+    assert asyncio.run(house.spaces.settle())
+    house.spaces.drop_namespace(A[:8])
+    assert asyncio.run(house.spaces.settle())
+    state = house.spaces.state()
+    assert (state.rebuilds, state.indexes, state.vectors, state.bytes) == (1, 0, 0, 0)
+    house.spaces.close()
+
+
 def test_an_entry_can_be_removed_by_its_namespace_alone(house: House) -> None:
     house.add(A, 1)
     house.add(B, 1)

@@ -21,7 +21,6 @@ from .sealed_blocks import Owner
 from .snapshot_file import Contents, Snapshot, read, writing
 
 _LEAST_S = 20.0
-_AT_THE_END_S = 2.0  # less than a worker is given to end
 
 
 class _Abandoned(Exception):
@@ -29,7 +28,9 @@ class _Abandoned(Exception):
 
 
 class Snapshots:
-    """`every_s`: the least between two. `told` hears what became of each attempt: "written", or an error's name."""
+    """`every_s`: the least between two. `at_end_s`: what the last one may take, less than a process is given to end.
+    `told` hears what became of each attempt: "written", or an error's name.
+    """
 
     def __init__(
         self,
@@ -37,6 +38,7 @@ class Snapshots:
         owner: Owner,
         *,
         every_s: float,
+        at_end_s: float = 2.0,
         told: Callable[[str], None] = lambda _: None,
         wall: Callable[[], float] = time.time,
     ) -> None:
@@ -44,6 +46,7 @@ class Snapshots:
         self._path = folder / "index.snapshot"
         self._owner = owner
         self._every_s = every_s
+        self._at_end_s = at_end_s
         self._told = told
         self._wall = wall
         self._lock: int | None = None
@@ -63,7 +66,7 @@ class Snapshots:
             keeping.cancel()
             await asyncio.wait((keeping,))
             if self._take_lock():
-                await self._write(spaces, follower, within_s=_AT_THE_END_S)
+                await self._write(spaces, follower, within_s=self._at_end_s)
             self._release()
 
     async def _keep(self, spaces: Spaces, follower: Follower) -> None:

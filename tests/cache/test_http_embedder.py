@@ -130,6 +130,20 @@ def test_a_server_that_fails_is_left_alone_for_a_while(status: int) -> None:
         one.embed("text")
 
 
+def test_an_error_that_may_be_a_long_texts_own_shuts_nobody_out() -> None:
+    """llama.cpp says 500 to a text that is too long for it."""
+    with (
+        running_embeddings(
+            lambda texts: refusal("too large", 500) if len(texts[0]) > 99 else vectors(*ONES)
+        ) as server,
+        embedder(server, window=50) as one,
+    ):
+        for _ in range(3):
+            with pytest.raises(UnfitText, match="embedder-refused"):
+                one.embed("word " * 30)
+        one.embed("a short one")
+
+
 def test_a_server_that_is_away_or_trickles_is_given_up_in_time() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"

@@ -134,7 +134,9 @@ async def worker(
         tail = await stack.enter_async_context(connected(server, silence_s=10.0, deadline_s=deadline_s))
         snapshots, snapshot = None, None
         if folder is not None:
-            snapshots = Snapshots(folder, owner_of(embedder, seal=seal), every_s=every_s, wall=clock)
+            snapshots = Snapshots(
+                folder, owner_of(embedder, seal=seal), every_s=every_s, at_end_s=30.0, wall=clock
+            )
             with contextlib.suppress(SnapshotRefused):
                 snapshot = await snapshots.read()
         made = Worker(

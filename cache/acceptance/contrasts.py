@@ -36,7 +36,7 @@ cause effect symptom treatment cure | cause prevent | love/like hate/dislike | s
 positive negative | plus minus | multiply divide | public private | internal external | online offline
 manual automatic | sync async | synonym antonym | noun verb adjective adverb | vowel consonant | major minor
 left right | north south east west | northern southern eastern western | vertical horizontal | row column
-male/men/man/guy female/women/woman | boy girl | mother/mom/mum father/dad | son daughter | brother sister
+male/men/man/guy female/women/woman | boy/guy girl | mother/mom/mum father/dad | son daughter | brother sister
 uncle aunt | nephew niece | grandfather grandmother | husband wife | king queen | boyfriend girlfriend
 employer employee | landlord tenant | teacher student | doctor patient | parent child | guilty innocent | dead alive
 single married divorced | freeze thaw melt | expand collapse | merge split | join leave | hire fire | lead follow

@@ -24,28 +24,18 @@ _BLANK = (
 )
 _NULL = msgspec.Raw(b"null")
 _ABSENT = msgspec.Raw()
-_CALLS = ("function_call", "custom_tool_call")
+_FIRST: tuple[Kind, ...] = ("tool-calls", "refusal", "reasoning")  # of several kinds the strictest
 _ENDS = ("response.completed", "response.incomplete")
 
 
-class _Usage(msgspec.Struct):
-    input_tokens: int = 0
-    output_tokens: int = 0
-
-
-class _Item(msgspec.Struct):
-    """One of `output`. Its members are the server's own words."""
-
-    type: str = "message"
-    status: str | None = None
-    content: list[dict[str, Any]] | None = None
-
-
 class _Response(msgspec.Struct):
-    output: list[_Item]
-    status: str | None = None
-    store: bool | None = None
-    usage: _Usage | None = None
+    """Its members are the server's own words, hence untyped but for what makes it a response."""
+
+    output: list[dict[str, Any]]
+    status: Any = None
+    store: Any = None
+    usage: Any = None
+    max_output_tokens: Any = None
 
 
 class _Event(msgspec.Struct):
@@ -72,44 +62,51 @@ def reading_of(document: bytes) -> Reading:
     response = _read_response(document)
     kinds: set[Kind] = set()
     texts: list[str] = []
-    reason = (
-        None if response.status == "completed" else f"status-{response.status or 'missing'}".replace("_", "-")
-    )
-    if response.store:
-        reason = reason or "stored-upstream"  # whoever gets it may go on from it there
-    for item in response.output:
-        is_known = _read_item(item, kinds, texts)
-        if not is_known or item.status not in (None, "completed"):
-            reason = reason or "unknown-member"
-    if not any(texts) and not kinds & {"tool-calls", "refusal"}:
-        reason = reason or "empty"
-    kind: Kind = next((each for each in ("tool-calls", "refusal", "reasoning") if each in kinds), "text")
-    usage = response.usage
-    return Reading(
-        payload=payload_of(_read_members(document)),
-        text="".join(texts),
-        usage=None if usage is None else Usage(usage.input_tokens, usage.output_tokens),
-        kind=kind,
-        reason=reason,
-    )
-
-
-def _read_item(item: _Item, kinds: set[Kind], texts: list[str]) -> bool:
-    """False for what no stream of ours could carry, or what a server's own tool has done."""
-    if item.type in _CALLS:
-        kinds.add("tool-calls")
-    elif item.type == "reasoning":
-        kinds.add("reasoning")
-    elif item.type == "message":
-        for part in item.content or ():
-            if part.get("type") == "refusal":
-                kinds.add("refusal")
-            elif part.get("type") == "output_text" and isinstance(part.get("text"), str):
-                texts.append(part["text"])
-            else:
-                return False
+    known = [_read_item(item, kinds, texts) for item in response.output]
+    usage = _usage(response.usage)
+    if response.status != "completed":
+        reason = f"status-{response.status or 'missing'}".replace("_", "-")
+    elif response.store:
+        reason = "stored-upstream"  # whoever gets it may go on from it there
+    elif not all(known):
+        reason = "unknown-member"
+    elif not any(texts) and not kinds & {"tool-calls", "refusal"}:
+        reason = "empty"
+    elif usage is not None and usage.output_tokens == response.max_output_tokens:
+        reason = "finish-length"  # it may have been cut without saying so
     else:
+        reason = None
+    kind: Kind = next((each for each in _FIRST if each in kinds), "text")
+    return Reading(payload_of(_read_members(document)), "".join(texts), usage, kind, reason)
+
+
+def _usage(usage: Any) -> Usage | None:
+    match usage:
+        case {"input_tokens": int() as given, "output_tokens": int() as made}:
+            return Usage(given, made)
+    return None
+
+
+def _read_item(item: dict[str, Any], kinds: set[Kind], texts: list[str]) -> bool:
+    """False for what is not whole, what no stream of ours could carry, or what a server's own tool has done."""
+    if item.get("status") not in (None, "completed"):
         return False
+    match item.get("type"):
+        case "function_call" | "custom_tool_call":
+            kinds.add("tool-calls")
+        case "reasoning":
+            kinds.add("reasoning")
+        case "message":
+            for part in item.get("content") or ():
+                match part:
+                    case {"type": "refusal", "refusal": str()}:
+                        kinds.add("refusal")
+                    case {"type": "output_text", "text": str() as text}:
+                        texts.append(text)
+                    case _:
+                        return False
+        case _:
+            return False
     return True
 
 

@@ -126,8 +126,19 @@ async def test_what_leans_on_the_servers_memory_goes_past_the_cache(fields: dict
         response({"id": "ws_1", "type": "web_search_call", "status": "completed"}, message("x")),
         response({**message("x"), "status": "incomplete"}),
         response(message("x"), usage={"input_tokens": 3, "output_tokens": 16, "total_tokens": 19}),
+        response(message("x"), max_output_tokens=4),
     ],
-    ids=["stored", "incomplete", "failed", "nothing", "empty", "server-tool", "half-item", "used-up"],
+    ids=[
+        "stored",
+        "incomplete",
+        "failed",
+        "nothing",
+        "empty",
+        "server-tool",
+        "half-item",
+        "used-up",
+        "used-up-by-its-own-word",
+    ],
 )
 async def test_what_is_not_whole_or_lies_at_the_server_is_passed_on_and_not_kept(
     answer: dict[str, Any],

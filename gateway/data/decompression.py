@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 
 import brotli
 
-from ..errors import InvalidRequest, TooLarge
+from ..errors import InvalidRequest
+from .refusals import too_dense, too_large, unsupported_coding
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -32,14 +33,7 @@ async def decompressed(body: bytes, coding: str, *, limit_bytes: int) -> bytes:
     """Raises InvalidRequest (400, 415) and TooLarge."""
     unpack = _CODINGS.get(coding)
     if unpack is None:
-        error = InvalidRequest(
-            f"The body comes with the Content-Encoding {coding[:64]!r}; expected one of "
-            f"{', '.join(_CODINGS)}, or none.",
-            code="unsupported_encoding",
-        )
-        error.status = 415
-        error.headers["accept-encoding"] = "gzip, deflate, br, zstd"
-        raise error
+        raise unsupported_coding(coding, "gzip, deflate, br, zstd")
     if len(body) <= _ON_LOOP_BYTES:
         return _bounded(unpack(body), coding, packed_bytes=len(body), limit_bytes=limit_bytes)
     return await asyncio.to_thread(
@@ -53,15 +47,9 @@ def _bounded(pieces: Pieces, coding: str, *, packed_bytes: int, limit_bytes: int
         for piece in pieces:
             data += piece
             if len(data) > limit_bytes:
-                raise TooLarge(
-                    f"The body unpacks to more than {limit_bytes} bytes; send less, or raise server.body_limit_mib.",
-                    headers={"x-should-retry": "false"},
-                )
+                raise too_large(limit_bytes)
             if len(data) > _RATIO_COUNTS_FROM and len(data) > packed_bytes * _MOST_RATIO:
-                raise TooLarge(
-                    f"The body unpacks to more than {_MOST_RATIO} times its size; send it without Content-Encoding.",
-                    headers={"x-should-retry": "false"},
-                )
+                raise too_dense(_MOST_RATIO)
     except (zlib.error, brotli.error, zstd.ZstdError, EOFError) as error:
         raise InvalidRequest(
             f"The body is not what its Content-Encoding {coding!r} says: it cannot be unpacked.",

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from uvicorn._types import ASGISendEvent
 
 _MOST_HEADER_BYTES = 64 << 10
-_LINGER_S = 1.0  # who is still sending when it is refused would not hear the answer over the reset of a closed socket
+# Who is still sending when it is refused would not hear the answer over the reset of a closed socket.
+_LINGER_S = 1.0
 
 
 class HttpProtocol(HttpToolsProtocol):

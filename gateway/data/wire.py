@@ -15,10 +15,11 @@ from typing import Any
 
 from backends import encode
 
-from ..errors import ApiError, InvalidRequest, TooLarge
+from ..errors import ApiError
 from ..flight import ClientLeft
 from .compression import LEAST_BYTES, Compression, StreamGzip, choose, compressed
 from .decompression import decompressed
+from .refusals import too_large, too_slow, unsupported_type
 
 Scope = MutableMapping[str, Any]  # as ASGI defines it
 Message = MutableMapping[str, Any]
@@ -60,19 +61,11 @@ class Request:
         """The whole body, unpacked. Raises TooLarge, InvalidRequest (wrong type or coding, too slow) or ClientLeft."""
         type_ = self.headers.get(b"content-type", b"application/json")
         if is_json and type_ != b"application/json" and not _JSON.fullmatch(type_):
-            raise _unsupported_type(type_)
+            raise unsupported_type(type_)
         announced = self.headers.get(b"content-length", b"0")
         if not announced.isdigit() or int(announced) > limit_bytes:
-            raise _too_large(limit_bytes)
-        try:
-            async with asyncio.timeout(_BODY_S):
-                data = await self._whole(limit_bytes)
-        except TimeoutError as error:
-            slow = InvalidRequest(
-                f"The body did not arrive within {_BODY_S:.0f} seconds.", code="request_timeout"
-            )
-            slow.status = 408
-            raise slow from error
+            raise too_large(limit_bytes)
+        data = await self._whole(limit_bytes)
         if b"content-encoding" in self.headers and (coding := self._coding()):
             return await decompressed(data, coding, limit_bytes=limit_bytes)
         return data
@@ -84,19 +77,31 @@ class Request:
         return ", ".join(coding for coding in codings if coding not in ("", "identity"))
 
     async def _whole(self, limit_bytes: int) -> bytes:
-        message = await self._next()
-        if not message.get("more_body"):
-            data: bytes = message.get("body", b"")
-            if len(data) > limit_bytes:
-                raise _too_large(limit_bytes)
-            return data
-        parts = bytearray(message.get("body", b""))
-        while message.get("more_body"):
+        """As it came. The timer does what asyncio.timeout would, which costs more than a body that is there already."""
+        task, is_late = asyncio.current_task(), False
+
+        def give_up() -> None:
+            nonlocal is_late
+            is_late = task is not None and task.cancel()
+
+        timer = asyncio.get_running_loop().call_later(_BODY_S, give_up)
+        try:
             message = await self._next()
-            parts += message.get("body", b"")
-            if len(parts) > limit_bytes:
-                raise _too_large(limit_bytes)
-        return bytes(parts)
+            data: bytes | bytearray = message.get("body", b"")
+            if message.get("more_body"):
+                data = bytearray(data)
+            while message.get("more_body") and len(data) <= limit_bytes:
+                message = await self._next()
+                data += message.get("body", b"")
+        except asyncio.CancelledError as error:
+            if not is_late or task is None or task.uncancel() > 0:
+                raise
+            raise too_slow(_BODY_S) from error
+        finally:
+            timer.cancel()
+        if len(data) > limit_bytes:
+            raise too_large(limit_bytes)
+        return bytes(data)
 
     async def _next(self) -> Message:
         message = await self.receive()
@@ -117,22 +122,6 @@ class Request:
         except (TimeoutError, ClientLeft):
             pass  # it has had its chance to hear the answer
         return bool(self.is_read)
-
-
-def _unsupported_type(found: bytes) -> InvalidRequest:
-    error = InvalidRequest(
-        f"The body comes as {found[:128].decode('latin-1')!r}; expected JSON: send Content-Type: application/json.",
-        code="unsupported_media_type",
-    )
-    error.status = 415
-    return error
-
-
-def _too_large(limit_bytes: int) -> TooLarge:
-    return TooLarge(
-        f"The body is larger than {limit_bytes} bytes; send less, or raise server.body_limit_mib.",
-        headers={"x-should-retry": "false"},
-    )
 
 
 @asynccontextmanager

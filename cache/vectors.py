@@ -22,7 +22,8 @@ def to_unit(raw: ArrayLike, *, dimension: int) -> Vector:
     vector = np.asarray(raw, dtype=np.float32)
     if vector.shape != (dimension,):
         raise UnusableVector(f"a vector of shape {vector.shape} where ({dimension},) was expected")
-    length = float(np.sqrt(np.dot(vector, vector)))
+    with np.errstate(over="ignore", invalid="ignore"):  # too large a one is refused below
+        length = float(np.sqrt(np.dot(vector, vector)))
     # A NaN or an infinity anywhere makes the length one; NaN compares false, so it is refused here too.
     if not _LEAST_LENGTH < length < float("inf"):
         raise UnusableVector(f"a vector of length {length}")

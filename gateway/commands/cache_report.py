@@ -37,10 +37,11 @@ def report(
 def _row(each: dict[str, Any]) -> tuple[str, ...]:
     f, saved = each["f"], each["saved"]
     share = "-" if f["share"] is None else f"{f['share']:.1%} ({f['low']:.1%} to {f['high']:.1%})"
+    borrowed = ", borrowed" if each["evidence"] == "borrowed" else ""
     hits = "-" if each["hit_share"] is None else f"{each['hits']} ({each['hit_share']:.1%})"
     return (
         each["tenant"], each["namespace"], each["model"], each["mode"], each["policy"],
-        f"{each['state']} ({each['reason']})", share, f"{each['budget']:.1%}", str(f["audits"]), _judges(f),
+        f"{each['state']} ({each['reason']}{borrowed})", share, f"{each['budget']:.1%}", str(f["audits"]), _judges(f),
         str(each["requests"]), hits, str(saved["input_tokens"] + saved["output_tokens"]),
         f"{saved['seconds']:.1f}", f"{saved['cost']:.6g}", str(each["reported_wrong"]),
     )  # fmt: skip

@@ -131,7 +131,8 @@ def _judge(name: str, file: Path, settings: Settings, is_installed: bool, as_jso
         AdminClient(settings).ask("PUT", "/admin/cache/judges", {"judge": name, **rates})
     if as_json:
         return [json.dumps(report.record() | {"is_installed": is_installed})]
-    installed = [f"installed: F as judged by {name} is corrected from now on"] if is_installed else []
+    effect = "is corrected from now on" if report.is_usable else "is not counted from now on"
+    installed = [f"installed: F as judged by {name} {effect}"] if is_installed else []
     return [*judge_text(report), *installed]
 
 

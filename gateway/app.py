@@ -17,10 +17,12 @@ from .admission import Admissions
 from .asking import Asking
 from .callers import Callers
 from .data.cors import Cors
+from .data.endpoints import ENDPOINTS, TOKENS
 from .data.feedback import FeedbackDesk
 from .data.health import Health
 from .data.me import Me
 from .data.models import Models
+from .data.passthrough import PassThrough
 from .data.wire import Delivery
 from .evidence.caching import open_caching
 from .evidence.index_life import IndexMetrics
@@ -31,6 +33,7 @@ from .front import Front
 from .host.control import ControlRecord, KeyChanged, TenantChanged
 from .host.runtime import Asgi, Readiness, Runtime
 from .ops.desk import OpsDesk
+from .passage import Passage
 from .pipeline import Pipeline, Policy
 from .pools.effective import specs_of
 from .pools.numbers import PoolMetrics
@@ -128,14 +131,15 @@ async def open_gateway(settings: Settings, runtime: Runtime) -> AsyncIterator[Da
             body_limit_bytes=settings.server.body_limit_mib << 20,
             store_deadline_s=settings.store.deadline_ms / 1000,
         )
+        admissions = Admissions(
+            limiter,
+            usage=await stack.enter_async_context(UsageRecorder.open(usage)),
+            prices=prices_of(settings),
+            charges_hits=settings.limits.charge_hits,
+        )
         pipeline = Pipeline(
             callers=callers,
-            admissions=Admissions(
-                limiter,
-                usage=await stack.enter_async_context(UsageRecorder.open(usage)),
-                prices=prices_of(settings),
-                charges_hits=settings.limits.charge_hits,
-            ),
+            admissions=admissions,
             routing=routing,
             cache=cache,
             policies=caching.policies,
@@ -144,8 +148,19 @@ async def open_gateway(settings: Settings, runtime: Runtime) -> AsyncIterator[Da
             asking=Asking(pools=pools, cache=cache, claims=caching.claims, telemetry=telemetry),
             policy=policy,
         )
+        passage = Passage(
+            callers=callers,
+            admissions=admissions,
+            routing=routing,
+            pools=pools,
+            body_limit_bytes=policy.body_limit_bytes,
+            store_deadline_s=policy.store_deadline_s,
+        )
+        passed_on = {path: ENDPOINTS[path] for path in settings.server.pass_through} | dict(TOKENS)
         front = Front(
             pipeline=pipeline,
+            passing=PassThrough(passage),
+            passed_on=passed_on,
             models=Models(callers=callers, pools=pools, now_s=time.time()),
             me=Me(callers=callers, pools=pools, limiter=limiter, usage=usage),
             feedback=FeedbackDesk(callers=callers, decisions=caching.decisions, cache=cache),

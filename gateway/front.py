@@ -7,9 +7,10 @@ would cost more than a cache hit does.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 import structlog
 
@@ -17,6 +18,7 @@ from backends import BackendError
 
 from . import notes
 from .data.cors import Cors
+from .data.endpoints import Endpoint
 from .data.feedback import PATH as FEEDBACK
 from .data.feedback import FeedbackDesk
 from .data.health import Health
@@ -24,9 +26,10 @@ from .data.me import PATH as ME
 from .data.me import Me
 from .data.models import PREFIX as MODELS
 from .data.models import Models
+from .data.passthrough import PassThrough
 from .data.paths import canonical, nearest
 from .data.wire import Delivery, Receive, Reply, Request, Scope, Send
-from .dialects import DIALECTS, Dialect
+from .dialects import DIALECTS
 from .errors import NO_RETRY, ApiError, MethodNotAllowed, NotFound, TimedOut, from_backend, place_of
 from .flight import ClientLeft, TooSlow
 from .pipeline import Pipeline
@@ -38,6 +41,14 @@ _log = structlog.get_logger("gateway.front")
 CLIENT_CLOSED = 499  # nginx's word for a client that left before its answer
 
 Handler = Callable[[Request, Reply, Timeline], Awaitable[None]]
+
+
+class Timed(Protocol):
+    """A handler that asks a model server, and may take until `deadline_s` (monotonic)."""
+
+    async def __call__(
+        self, request: Request, reply: Reply, timeline: Timeline, *, deadline_s: float
+    ) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +63,8 @@ class Front:
         self,
         *,
         pipeline: Pipeline,
+        passing: PassThrough,
+        passed_on: Mapping[str, Endpoint],
         models: Models,
         me: Me,
         feedback: FeedbackDesk,
@@ -61,7 +74,6 @@ class Front:
         cors: Cors,
         delivery: Delivery,
     ) -> None:
-        self._pipeline = pipeline
         self._health = health
         self._telemetry = telemetry
         self._longest_request_s = longest_request_s
@@ -70,7 +82,11 @@ class Front:
         self._routes = {
             route.name: route
             for route in (
-                *(Route(("POST",), each.path, partial(self._answer, each)) for each in DIALECTS),
+                *(_post(each.path, self._in_time, partial(pipeline.answer, each)) for each in DIALECTS),
+                *(
+                    _post(path, self._in_time, partial(passing.answer, each))
+                    for path, each in passed_on.items()
+                ),
                 Route(("GET", "HEAD"), MODELS, models.answer),
                 Route(("GET", "HEAD"), ME, me.answer),
                 Route(("POST",), FEEDBACK, feedback.answer),
@@ -177,11 +193,17 @@ class Front:
             timeline.error_type = timeline.error_type or failure.code
             await _fail(request, reply, failure)
 
-    async def _answer(self, dialect: Dialect, request: Request, reply: Reply, timeline: Timeline) -> None:
+    async def _in_time(self, answer: Timed, request: Request, reply: Reply, timeline: Timeline) -> None:
         timeout_s = min(self._longest_request_s(), _client_timeout_s(request))
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(timeout_s):
-            await self._pipeline.answer(dialect, request, reply, timeline, deadline_s=loop.time() + timeout_s)
+            await answer(request, reply, timeline, deadline_s=loop.time() + timeout_s)
+
+
+def _post(
+    path: str, in_time: Callable[[Timed, Request, Reply, Timeline], Awaitable[None]], answer: Timed
+) -> Route:
+    return Route(("POST",), path, partial(in_time, answer))
 
 
 def _client_timeout_s(request: Request) -> float:

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from ..data.endpoints import ENDPOINTS
 from ..store.address import StoreAddress
 
 
@@ -80,6 +81,12 @@ class CorsSettings(Section):
         return self
 
 
+def _known_endpoint(path: str) -> str:
+    if path not in ENDPOINTS:
+        raise ValueError(f"expected one of {', '.join(ENDPOINTS)}, found {path!r}")
+    return path
+
+
 class ServerSettings(Section):
     """`stream_keep_alive_s`: seconds of silence after which a stream gets a comment; null: never."""
 
@@ -92,6 +99,7 @@ class ServerSettings(Section):
     cors: CorsSettings | None = None
     compression: Literal["off", "replies", "streams"] = "replies"
     stream_keep_alive_s: Annotated[float, Field(gt=0, le=3600)] | None = 15.0
+    pass_through: tuple[Annotated[str, AfterValidator(_known_endpoint)], ...] = tuple(ENDPOINTS)
 
 
 class AdminSettings(Section):

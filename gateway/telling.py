@@ -6,7 +6,7 @@ import asyncio
 import math
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from cache import Answer
 
@@ -20,7 +20,9 @@ _LONGEST_S = 30.0
 _SPARE_S = 0.5
 _TICK_S = 0.02
 _MOST_PIECES = 1_000
-_word = re.compile(r"\s*\S{1,12}|\s+").findall
+_AT_ONCE = 100
+_LONG = 10_000  # characters
+_word: Callable[[str], list[str]] = re.compile(r"\s*\S{1,12}|\s+").findall
 
 
 async def tell(payload: bytes, call: Call, reply: Reply) -> None:
@@ -47,7 +49,11 @@ async def _in_time(payload: bytes, call: Call, request: Request, reply: Reply, *
     """As a stream of words, over as long as it took to make."""
     wish, fresh = call.wish, Fresh.made(now_s=time.time(), echo=call.echo)
     manner = Manner(wish.include_usage, wish.wants_running_usage, in_words)
-    frames = list(call.dialect.as_stream(payload, fresh, manner))
+    frames: list[bytes] = []
+    for frame in call.dialect.as_stream(payload, fresh, manner):
+        frames.append(frame)
+        if len(frames) % _AT_ONCE == 0:
+            await asyncio.sleep(0)  # others want the loop, too
     left_s = call.route.deadline_s - time.monotonic() - _SPARE_S
     gone = asyncio.Event()
     await reply.start_stream()
@@ -57,24 +63,23 @@ async def _in_time(payload: bytes, call: Call, request: Request, reply: Reply, *
 
 
 def in_words(text: str) -> list[str]:
-    """Words with the space before them; several at a time in a very long text, parts of one in a text without any."""
-    words: list[str] = _word(text)
-    at_once = math.ceil(len(words) / _MOST_PIECES)
-    return (
-        ["".join(words[at : at + at_once]) for at in range(0, len(words), at_once)] if at_once > 1 else words
-    )
+    """Words with the space before them, parts of them in a text without spaces; as many even pieces of a long text."""
+    if len(text) <= _LONG:
+        return _word(text)
+    size = math.ceil(len(text) / _MOST_PIECES)
+    return [text[at : at + size] for at in range(0, len(text), size)]
 
 
 async def _paced(frames: Sequence[bytes], reply: Reply, gone: asyncio.Event, *, over_s: float) -> None:
-    began, sent = time.monotonic(), 0
-    while sent < len(frames):
-        share = (time.monotonic() - began) / over_s if over_s > 0 else 1.0
-        due = min(len(frames), max(sent, math.floor(share * len(frames))) + 1) if share < 1 else len(frames)
+    began, count, sent = time.monotonic(), len(frames), 0
+    while True:
+        elapsed_s = time.monotonic() - began
+        due = count if elapsed_s >= over_s else max(sent, int(count * elapsed_s / over_s)) + 1
         await reply.events(frames[sent:due])
         sent = due
-        if sent == len(frames):
+        if sent >= count:
             return
-        next_s = began + over_s * sent / len(frames) - time.monotonic()
+        next_s = began + over_s * sent / count - time.monotonic()
         try:
             await asyncio.wait_for(gone.wait(), max(next_s, _TICK_S))
         except TimeoutError:

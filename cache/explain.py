@@ -17,7 +17,8 @@ _STORE_S = 2.0
 
 class Neighbour(Value, frozen=True):
     """A stored question near the asked one. `vetoes`: of each whether it applies; the verdict names the first that
-    does. `score` by what was learned. `root_id`: whose answer it was found to share."""
+    does. `score` by what was learned. `root_id`: whose answer it was found to share.
+    `has_equal_form`: the canonical forms are equal, which decides in Chinese and is only worth knowing in English."""
 
     entry: Entry
     similarity: float
@@ -26,6 +27,7 @@ class Neighbour(Value, frozen=True):
     age_s: float
     score: float | None
     root_id: int | None
+    has_equal_form: bool
 
 
 class Explanation(Value, frozen=True):
@@ -93,6 +95,7 @@ async def _neighbours(
                 max(0.0, parts.wall() - entry.created_at_s),
                 ruling.score(reading, stored, cosine, around),
                 ruling.aliases.get(entry.entry_id),
+                reading.canonical == stored.canonical,
             )
         )
     return tuple(found_near)

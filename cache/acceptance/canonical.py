@@ -76,9 +76,6 @@ _SUBSTITUTES_EN = {
     for line in """
 can could
 best top
-what what's whats
-where where's
-who who's
 is are
 get obtain
 way ways method methods
@@ -89,6 +86,7 @@ _DROPPED_WORDS_EN = """
     please a an the some any just really actually kindly tell me hi hello hey
 """
 _DROPPED_EN = frozenset(_DROPPED_WORDS_EN.split())
+_IS_EN = re.compile(r"\b(what|where|who|how|when|it|that|there)'s\b")
 _WORD_EN = re.compile(r"[^\W_]+(?:'[^\W_]+)?|[+#%$€£¥&@*/=<>°-]")
 
 
@@ -112,5 +110,5 @@ def _chinese(plain: str) -> str:
 
 
 def _english(plain: str) -> str:
-    words = [_SUBSTITUTES_EN.get(word, word) for word in _WORD_EN.findall(plain)]
+    words = [_SUBSTITUTES_EN.get(word, word) for word in _WORD_EN.findall(_IS_EN.sub(r"\1 is", plain))]
     return " ".join(word for word in words if word not in _DROPPED_EN)

@@ -182,4 +182,5 @@ def _neighbour(each: Neighbour, version: Version, *, least_score: float | None) 
         "vetoes": [name for name, applies in each.vetoes.items() if applies],
         "vetoes_passed": [name for name, applies in each.vetoes.items() if not applies],
         "alias_of": _number(each.root_id),
+        "has_equal_form": each.has_equal_form,
     }

@@ -66,6 +66,7 @@ async def test_a_hit_is_explained_with_its_neighbours_and_no_model_is_asked() ->
         assert set(near["vetoes_passed"]) == set(VETOES)
         assert (near["score"], near["least_score"], near["alias_of"]) == (None, None, None)
         assert near["age_s"] >= 0
+        assert near["has_equal_form"]
         assert found["entry"]["id"] == near["id"]
         assert found["standing"]["state"] == "on"
         assert (await explained(gateway, ASKED))["would"] == "HIT-EXACT"
@@ -78,6 +79,7 @@ async def test_a_miss_is_explained_by_all_that_speaks_against_it() -> None:
         found = await explained(gateway, OPPOSITE)
         assert found["would"] == "MISS"
         near = found["neighbours"][0]
+        assert not near["has_equal_form"]
         assert "negation" in near["vetoes"]
         assert set(near["vetoes"]) | set(near["vetoes_passed"]) == set(VETOES)
         assert set(near["vetoes"]) & set(near["vetoes_passed"]) == set()

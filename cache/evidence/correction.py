@@ -90,6 +90,11 @@ def correction_of(rates: JudgeRates | None) -> Correction:
     return Correction(rates.false_agree.high, rates.false_disagree.low, is_measured=True)
 
 
+def usable(judges: Iterable[str], measured: Measured) -> frozenset[str]:
+    """Those of them whose findings count."""
+    return frozenset(judge for judge in set(judges) if correction_of(measured(judge)).is_usable)
+
+
 def of_all(judges: Iterable[str], measured: Measured) -> Correction:
     """For findings of several judges, whoever of them found what: the most careful of each. Measured if all are."""
     each = [correction_of(measured(judge)) for judge in set(judges)]

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from ..model import Value
-from .correction import Measured, correction_of, of_all
+from .correction import Measured, of_all, usable
 from .events import Audit
 from .learning import score
 from .ledger import Ledger, wilson
@@ -52,10 +52,9 @@ def look_back(
 ) -> Hindsight:
     """Of the time since its questions last became others. A trip matters not here: what led to it shows what to
     avoid. Findings of judges that are of no use are left out."""
+    known = usable((audit.judge for audit in ledger.audits), measured)
     audits = [
-        audit
-        for audit in ledger.audits
-        if audit.at_s >= ledger.drift.changed_s and correction_of(measured(audit.judge)).is_usable
+        audit for audit in ledger.audits if audit.at_s >= ledger.drift.changed_s and audit.judge in known
     ]
     by_cosine = "fixed" if rules.policy == "fixed" else "guarded"
     points = []

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from ..model import Value
 from .bound import lowest_score
-from .correction import Bar, Measured, correction_of, of_all
+from .correction import Bar, Measured, of_all, usable
 from .events import Audit
 from .learning import Weights, borrowed, learn, prior, score
 from .ledger import Ledger, Standing, State, wilson
@@ -57,7 +57,8 @@ def assess(
     beginning: what audits found is never another's. `measured`: how judges err, where that is known."""
     before = _since_drift(ledger)
     since = [audit for audit in ledger.audits if audit.at_s >= before.trusted_from_s]
-    trusted = [audit for audit in since if correction_of(measured(audit.judge)).is_usable]
+    judges = usable((audit.judge for audit in since), measured)
+    trusted = [audit for audit in since if audit.judge in judges]
     correction = of_all((audit.judge for audit in trusted), measured)
     bar = correction.bar(rules.budget)
     if before.state == "tripped":

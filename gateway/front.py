@@ -28,6 +28,7 @@ from .data.models import PREFIX as MODELS
 from .data.models import Models
 from .data.passthrough import PassThrough
 from .data.paths import canonical, nearest
+from .data.protocol import ALL_HERE
 from .data.wire import Delivery, Receive, Reply, Request, Scope, Send
 from .dialects import DIALECTS
 from .errors import NO_RETRY, ApiError, MethodNotAllowed, NotFound, TimedOut, from_backend, place_of
@@ -101,7 +102,12 @@ class Front:
         path: str = scope["path"]
         client = scope.get("client")
         request = Request(
-            scope["method"], path, scope["headers"], receive, client[0] if client else "unknown"
+            scope["method"],
+            path,
+            scope["headers"],
+            receive,
+            client[0] if client else "unknown",
+            is_here=scope.get("extensions") is ALL_HERE,
         )
         reply = Reply(
             send,

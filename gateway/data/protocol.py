@@ -16,6 +16,9 @@ from ..errors import error_body
 if TYPE_CHECKING:
     from uvicorn._types import ASGISendEvent
 
+# What a scope has as its `extensions` once the whole request has come: then nobody has to watch how long it takes.
+ALL_HERE: dict[str, dict[object, object]] = {"echogate.all_here": {}}
+
 _MOST_HEADER_BYTES = 64 << 10
 # Who is still sending when it is refused would not hear the answer over the reset of a closed socket.
 _LINGER_S = 1.0
@@ -74,6 +77,10 @@ class HttpProtocol(HttpToolsProtocol):
         if self.parser.get_http_version() == "1.0" and self.cycle is not None:
             self.cycle.__class__ = _UnchunkedCycle
             self.cycle.chunked_encoding = False
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        self.scope["extensions"] = ALL_HERE
 
     def pause_writing(self) -> None:
         super().pause_writing()

@@ -51,6 +51,7 @@ class Request:
     receive: Receive
     client: str = "unknown"  # the address that asks
     model: str | None = None
+    is_here: bool = False  # all of it has come already
     headers: dict[bytes, bytes] = field(init=False)
     is_read: bool | None = field(init=False, default=None)  # None: nobody has asked for the body yet
 
@@ -65,7 +66,9 @@ class Request:
         announced = self.headers.get(b"content-length", b"0")
         if not announced.isdigit() or int(announced) > limit_bytes:
             raise too_large(limit_bytes)
-        data = await self._whole(limit_bytes)
+        data = (await self._next())["body"] if self.is_here else await self._whole(limit_bytes)
+        if len(data) > limit_bytes:
+            raise too_large(limit_bytes)
         if b"content-encoding" in self.headers and (coding := self._coding()):
             return await decompressed(data, coding, limit_bytes=limit_bytes)
         return data
@@ -77,7 +80,7 @@ class Request:
         return ", ".join(coding for coding in codings if coding not in ("", "identity"))
 
     async def _whole(self, limit_bytes: int) -> bytes:
-        """As it came. The timer does what asyncio.timeout would, which costs more than a body that is there already."""
+        """As it comes, or a little more than the limit of it. The timer does what asyncio.timeout would, for less."""
         task, is_late = asyncio.current_task(), False
 
         def give_up() -> None:
@@ -99,8 +102,6 @@ class Request:
             raise too_slow(_BODY_S) from error
         finally:
             timer.cancel()
-        if len(data) > limit_bytes:
-            raise too_large(limit_bytes)
         return bytes(data)
 
     async def _next(self) -> Message:

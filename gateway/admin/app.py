@@ -30,6 +30,7 @@ from .cache import cache_router
 from .document import describe
 from .events import events_router
 from .idempotency import Once
+from .index import index_router
 from .judges import judges_router
 from .keys import keys_router
 from .limits import limits_router
@@ -90,6 +91,7 @@ def create_app(context: AdminContext) -> FastAPI:
     app.include_router(usage_router(context))
     app.include_router(audit_router(context))
     app.include_router(cache_router(context))
+    app.include_router(index_router(context))
     app.include_router(judges_router(context))
     app.include_router(admin_keys_router(context))
     app.include_router(transfer_router(context, acts))

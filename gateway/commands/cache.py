@@ -11,11 +11,13 @@ import typer
 
 from ..settings.reading import Settings
 from .admin_client import AdminClient
+from .cache_index import index
 from .cache_report import report
 from .terminal import AsJson, Config, fail, told_plainly
 
 cache = typer.Typer(help="The cache of a running Echogate.", no_args_is_help=True)
 cache.command("report")(report)
+cache.command("index")(index)
 
 _MODES = ("off", "exact", "shadow", "semantic", "configured")
 

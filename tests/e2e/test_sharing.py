@@ -93,7 +93,8 @@ def workers_of(echogate: Deployment) -> list[int]:
 
 async def noticed(echogate: Deployment) -> bool:
     """That the store is another one."""
-    return await echogate.metric("echogate_cache_shards_rebuilt_total", reason="reset") > 0
+    told = (await echogate.admin.get("/admin/cache/index")).raise_for_status().json()
+    return bool(told["workers"]) and told["rebuilt"].get("reset", 0) > 0
 
 
 @pytest_asyncio.fixture

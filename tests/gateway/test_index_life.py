@@ -10,6 +10,8 @@ import pytest
 
 from cache.identity import SHARDS
 from cache.testing import HashEmbedder
+from gateway.admin.index import Anew, index_told
+from gateway.commands.cache_index import lines
 from tests.cache.prepared import prepared_model
 from tests.e2e.asking import ASKED, SAME
 from tests.embeddings_server import cutting, running_embeddings
@@ -110,8 +112,9 @@ async def test_the_embedder_to_follow_embeds_what_is_kept_and_then_serves(
     with running_embeddings(cutting(HashEmbedder(), window=256)) as embeddings:
         other = {"kind": "http", "url": embeddings.base_url, "model": "m", "dimension": 64, "window": 256}
         present = {"model": str(prepared_model()), "next": other}
+        async with gateway(valkey, upstream, tmp_path) as first:
+            await taught(first)
         async with gateway(valkey, upstream, tmp_path, embedder=present) as before:
-            await taught(before)
             await eventually(lambda: counted(before, "echogate_cache_reembedded")["done"] == 1, within_s=20)
             assert (await before.chat(SAME)).headers["x-cache"] == "HIT-SEMANTIC"
         async with gateway(
@@ -120,4 +123,12 @@ async def test_the_embedder_to_follow_embeds_what_is_kept_and_then_serves(
             assert (await after.chat(ASKED)).headers["x-cache"] == "HIT-EXACT"
             assert (await after.chat(SAME)).headers["x-cache"] == "HIT-SEMANTIC"
             await eventually(lambda: counted(after, "echogate_cache_reembedded")["settled"] == 1, within_s=20)
+            told = index_told(after.plane.metrics.snapshot())
+            assert told.embedding_anew == Anew(left=0, done=0, unfit=0, settled=1)
+            assert [(each.worker, each.items_behind) for each in told.workers] == [("0", 0)]
+            assert list(lines(told.model_dump()))[1:] == [
+                "made from the store: 16 start",
+                "snapshots: 1 other-embedder",
+                "embedding anew: 0 done, 0 to look at, 0 unreadable, 1 old vectors let go",
+            ]
             assert (await after.chat(SAME)).headers["x-cache"] == "HIT-SEMANTIC"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import zlib
@@ -13,9 +14,27 @@ import pytest
 from tests.cases.speaking import chat_body, connection, post_head, spoken
 from tests.running import RunningGateway, answer_of, events, running_gateway
 from tests.scripted import ScriptedUpstream, completion
+from tests.valkey import eventually
 
 CHAT = "/v1/chat/completions"
 LONG = "A long answer. " * 200
+
+
+NO_HTTP = [
+    b"NONSENSE\r\n\r\n",
+    b"GET foo HTTP/1.1\r\n\r\n",
+    b"GET /\xff HTTP/1.1\r\n\r\n",
+    b"GET http://[bad/v1 HTTP/1.1\r\n\r\n",
+    b"GET / HTTP/9.9\r\n\r\n",
+    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    b"GET /v1/models HTTP/1.1\r\nx: a\x00b\r\n\r\n",
+    b"GET /v1/models HTTP/1.1\r\nauthorization : x\r\n\r\n",
+    # Two lengths, or a length and chunks: where the request ends would be a matter of opinion.
+    b"POST /v1/chat/completions HTTP/1.1\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+    b"POST /v1/chat/completions HTTP/1.1\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\nabcdef",
+    b"POST /v1/chat/completions HTTP/1.1\r\ncontent-length: -1\r\n\r\n",
+]
 
 
 async def raw(gateway: RunningGateway, body: bytes, **headers: str) -> httpx.Response:
@@ -163,11 +182,16 @@ class TestMethods:
                 writer.write(b"OPTIONS * HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
                 assert (await reader.read()).startswith(b"HTTP/1.1 4")
 
-    async def test_what_is_no_http_is_told_so_in_the_same_shape(self) -> None:
+    async def test_what_is_no_http_is_told_so_in_the_same_shape(
+        self, capfd: pytest.CaptureFixture[str]
+    ) -> None:
         async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
-            status, headers, body = await spoken(gateway, b"NONSENSE\r\n\r\n")
-        assert (status, headers["content-type"]) == (400, "application/json")
-        assert json.loads(body)["error"]["code"] == "invalid_http"
+            said = await asyncio.gather(*[spoken(gateway, sent) for sent in NO_HTTP])
+            await eventually(lambda: gateway.plane.in_flight == 0)
+        for sent, (status, headers, body) in zip(NO_HTTP, said, strict=True):
+            assert (sent, status, headers["content-type"]) == (sent, 400, "application/json")
+            assert json.loads(body)["error"]["code"] == "invalid_http"
+        assert "Traceback" not in capfd.readouterr().err
 
 
 class TestOtherOrigins:

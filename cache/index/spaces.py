@@ -22,7 +22,7 @@ from .plan import Plan
 from .space import Space
 from .upkeep import Upkeep
 
-_SWEPT_AT_ONCE = 256  # a third of a millisecond
+_SWEPT_AT_ONCE = 128  # half a millisecond
 _WANTED_AT_ONCE = 64
 _LARGEST = 10  # clusters of which the sizes are told
 _REMEMBERED = 65_536  # names of spaces that went

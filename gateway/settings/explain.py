@@ -7,7 +7,14 @@ from collections.abc import Iterator
 from ..host.bootstrap import is_loopback
 from ..host.tls import server_context
 from .errors import SettingsError
-from .reading import Settings, read_api_key, read_audit_key, read_encrypt_keys, read_otel_environment
+from .reading import (
+    Settings,
+    read_api_key,
+    read_audit_key,
+    read_credential,
+    read_encrypt_keys,
+    read_otel_environment,
+)
 from .sections import split_bind
 
 _STORE_GONE = {
@@ -63,11 +70,20 @@ def problems(settings: Settings) -> list[str]:
         read_otel_environment()
     except SettingsError as error:
         found.append(str(error))
+    found.extend(_embedders(settings))
     found.extend(_files(settings))
     _, data_port = split_bind(settings.server.bind)
     if data_port and settings.server.bind == settings.admin.bind:
         found.append(f"server.bind and admin.bind are both {settings.admin.bind}: give them different ports")
     return found
+
+
+def _embedders(settings: Settings) -> Iterator[str]:
+    own = settings.cache.embedder
+    for setting, embedder in (("cache.embedder", own), ("cache.embedder.next", own.next)):
+        name = None if embedder is None else embedder.api_key_env
+        if name is not None and read_credential(name) is None:
+            yield f"{setting}.api_key_env: the environment variable {name} is not set"
 
 
 def _files(settings: Settings) -> Iterator[str]:

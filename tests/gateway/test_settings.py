@@ -11,6 +11,7 @@ import yaml
 from pydantic import BaseModel, TypeAdapter
 
 from gateway.settings.errors import SettingsError, setting_paths
+from gateway.settings.explain import problems
 from gateway.settings.pools import MemberSettings
 from gateway.settings.reading import Settings, read_api_key, read_otel_environment
 
@@ -234,6 +235,32 @@ def test_an_unknown_otlp_protocol_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json")
     with pytest.raises(SettingsError, match="expected http/protobuf or grpc"):
         read_otel_environment()
+
+
+def cache_of(embedder: dict[str, Any]) -> Settings:
+    return Settings(**{"cache": {"embedder": embedder}})
+
+
+def test_an_embeddings_endpoint_needs_a_url_a_name_and_a_size() -> None:
+    with pytest.raises(ValueError, match=r"cache\.embedder\.url.*\.dimension"):
+        cache_of({"kind": "http", "model": "m", "url": "http://a:1"})
+
+
+def test_a_missing_key_of_an_embeddings_endpoint_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    endpoint = {"kind": "http", "url": "http://a:1", "model": "m", "dimension": 384, "api_key_env": "E_KEY"}
+    settings = cache_of(endpoint | {"next": endpoint | {"revision": "2"}})
+    monkeypatch.delenv("E_KEY", raising=False)
+    assert problems(settings) == [
+        f"cache.embedder{place}.api_key_env: the environment variable E_KEY is not set"
+        for place in ("", ".next")
+    ]
+    monkeypatch.setenv("E_KEY", "word")
+    assert problems(settings) == []
+
+
+def test_only_one_embedder_can_follow() -> None:
+    with pytest.raises(ValueError, match=r"remove next\.next"):
+        cache_of({"next": {"next": {}}})
 
 
 def test_the_example_shows_every_setting_and_loads() -> None:

@@ -66,7 +66,7 @@ fuzz: .venv-fuzz/installed
 # torch before what depends on it: where pip is shown CPU wheels (PIP_FIND_LINKS or an index of them), it takes those.
 .venv-full/installed: FIRST = torch
 
-.venv/installed .venv-demo/installed .venv-full/installed: pyproject.toml constraints.txt
+.venv/installed .venv-demo/installed .venv-full/installed .venv-fuzz/installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"error: Python 3.11 or newer is needed, {sys.version}")'
 	$(PYTHON) -m venv $(@D)
 	$(if $(FIRST),$(@D)/bin/python $(PIP_INSTALL) $(FIRST))

@@ -33,7 +33,7 @@ _SLICE_BYTES = 64 << 10
 _KEEP_ALIVE = b": keep-alive\n\n"
 
 # The sender of a body that is not wanted hears of it only once it stops sending, so a bounded rest is read and dropped.
-_DRAIN_BYTES = 256 << 20
+_DRAIN_BYTES = 128 << 20
 _DRAIN_S = 5.0
 _BODY_S = 30.0
 

@@ -17,6 +17,7 @@ from .admission import Admissions
 from .asking import Asking
 from .callers import Callers
 from .data.cors import Cors
+from .data.embeddings import Embeddings
 from .data.endpoints import ENDPOINTS, TOKENS
 from .data.feedback import FeedbackDesk
 from .data.health import Health
@@ -156,9 +157,14 @@ async def open_gateway(settings: Settings, runtime: Runtime) -> AsyncIterator[Da
             body_limit_bytes=policy.body_limit_bytes,
             store_deadline_s=policy.store_deadline_s,
         )
+        embeddings = Embeddings(
+            passage, cache=cache, policies=caching.policies, store_deadline_s=policy.store_deadline_s
+        )
+        stack.push_async_callback(embeddings.aclose)
         passed_on = {path: ENDPOINTS[path] for path in settings.server.pass_through} | dict(TOKENS)
         front = Front(
             pipeline=pipeline,
+            embeddings=embeddings,
             passing=PassThrough(passage),
             passed_on=passed_on,
             models=Models(callers=callers, pools=pools, now_s=time.time()),

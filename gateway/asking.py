@@ -119,7 +119,7 @@ class Asking:
             question = replace(ticket.question, skip_semantic=reading.kind)
             ticket = replace(ticket, question=question, vector=None, canonical_id=None)
             origin = {**origin, **LITERAL}
-        tags = self._cache.tags(notes.tags(call, timeline))
+        tags = self._cache.tags(notes.tags(call.version, call.body.values, timeline))
         answer = Answer(reading.text, reading.payload, origin, tags)
         stored = await self._cache.store(ticket, answer, ttl_s=call.controls.ttl_s)
         ended = time.monotonic()

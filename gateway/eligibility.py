@@ -8,7 +8,7 @@ an unknown parameter never merges two requests.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import Enum
 
 import msgspec
@@ -154,11 +154,41 @@ def plan(
     treatment = "semantic" if cue is None else cues.treatments[cue]
     if treatment == "bypass":
         return Plan(bypass=cue)
-    tenant, question = _pool_of(principal), dialect.question
+    question = dialect.question
+    namespace, material = identity_of(
+        values,
+        endpoint=dialect.endpoint,
+        principal=principal,
+        version=version,
+        controls=controls,
+        without=(question,),
+        also={question: asked.rest, "fuzzy": fuzzy.place},
+    )
+    return Plan(
+        namespace=namespace,
+        material=material,
+        text=fuzzy.text,
+        skip_semantic=_skip_semantic(values, fuzzy, controls) or (cue if treatment == "exact" else None),
+        most_ttl_s=cues.time_bound_ttl_s if cue == "time-bound" and treatment == "exact" else None,
+    )
+
+
+def identity_of(
+    values: Mapping[str, Json],
+    *,
+    endpoint: str,
+    principal: Principal,
+    version: Version,
+    controls: Controls,
+    without: Collection[str],
+    also: Mapping[str, Json],
+) -> tuple[str, bytes]:
+    """The namespace, and in canonical form all that must match exactly: fields but for those `without`, and `also`."""
+    tenant = _pool_of(principal)
     material = canonical(
         {
             "format": 2,
-            "endpoint": dialect.endpoint,
+            "endpoint": endpoint,
             "tenant": tenant,
             "scope": _scope(values, principal),
             "namespace": controls.namespace,
@@ -167,19 +197,12 @@ def plan(
             "fields": {
                 name: value
                 for name, value in values.items()
-                if name != question and name not in _NOT_IN_FIELDS
+                if name not in without and name not in _NOT_IN_FIELDS
             },
-            question: asked.rest,
-            "fuzzy": fuzzy.place,
+            **also,
         }
-    ).encode()
-    return Plan(
-        namespace=f"{tenant}/{controls.namespace}/{version.model}",
-        material=material,
-        text=fuzzy.text,
-        skip_semantic=_skip_semantic(values, fuzzy, controls) or (cue if treatment == "exact" else None),
-        most_ttl_s=cues.time_bound_ttl_s if cue == "time-bound" and treatment == "exact" else None,
     )
+    return f"{tenant}/{controls.namespace}/{version.model}", material.encode()
 
 
 def _side_effect(values: dict[str, Json]) -> str | None:
@@ -194,7 +217,7 @@ def _pool_of(principal: Principal) -> str:
     return "*" if principal.shared_pool and principal.cache_scope == "tenant" else principal.tenant
 
 
-def _scope(values: dict[str, Json], principal: Principal) -> list[Json]:
+def _scope(values: Mapping[str, Json], principal: Principal) -> list[Json]:
     match principal.cache_scope:
         case "tenant":
             return []

@@ -18,6 +18,8 @@ from backends import BackendError
 
 from . import notes
 from .data.cors import Cors
+from .data.embeddings import PATH as EMBEDDINGS
+from .data.embeddings import Embeddings
 from .data.endpoints import Endpoint
 from .data.feedback import PATH as FEEDBACK
 from .data.feedback import FeedbackDesk
@@ -64,6 +66,7 @@ class Front:
         self,
         *,
         pipeline: Pipeline,
+        embeddings: Embeddings,
         passing: PassThrough,
         passed_on: Mapping[str, Endpoint],
         models: Models,
@@ -84,6 +87,7 @@ class Front:
             route.name: route
             for route in (
                 *(_post(each.path, self._in_time, partial(pipeline.answer, each)) for each in DIALECTS),
+                _post(EMBEDDINGS, self._in_time, embeddings.answer),
                 *(
                     _post(path, self._in_time, partial(passing.answer, each))
                     for path, each in passed_on.items()

@@ -6,11 +6,11 @@ import time
 from collections.abc import Mapping, Sequence
 
 from auth import Grant, Refusal
-from backends import Attempt
+from backends import Attempt, Version
 from cache import Hit
 
 from .answers import Reading
-from .call import Call
+from .body import Json
 from .data.wire import Reply
 from .telemetry import spans
 from .telemetry.timeline import Link, Timeline
@@ -77,27 +77,30 @@ def answered(timeline: Timeline, reading: Reading) -> None:
 
 def origin(timeline: Timeline, reading: Reading) -> Mapping[str, str]:
     """How an answer came about: ids and counts, kept with it for links and explanations."""
-    kept = {
+    return {**made(timeline), **tokens(reading)}
+
+
+def made(timeline: Timeline) -> Mapping[str, str]:
+    return {
         "request_id": timeline.request_id,
         "trace_id": timeline.trace_id,
         "span_id": f"{timeline.root_span_id:016x}",
         "backend": timeline.backend or "",
         "took_ms": str(round(1000 * timeline.duration_s)),
     }
-    return {**kept, **tokens(reading)}
 
 
-def tags(call: Call, timeline: Timeline) -> Mapping[str, str]:
+def tags(version: Version, values: Mapping[str, Json], timeline: Timeline) -> Mapping[str, str]:
     """What an answer has to do with, so that all of a key's, a user's or a version's can be found and erased."""
     kept = {
         "tenant": timeline.tenant,
         "service": timeline.service,
         "key": timeline.key_id,
-        "model": call.version.model,
-        "version": f"{call.version.model}@{call.version.revision}",
+        "model": version.model,
+        "version": f"{version.model}@{version.revision}",
         "request": timeline.request_id,
-        "user": call.body.values.get("user"),
-        "safety_identifier": call.body.values.get("safety_identifier"),
+        "user": values.get("user"),
+        "safety_identifier": values.get("safety_identifier"),
     }
     return {name: value for name, value in kept.items() if isinstance(value, str) and value}
 

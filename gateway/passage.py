@@ -49,13 +49,13 @@ class Entrant:
     def wants_stream(self) -> bool:
         return self.body.values.get("stream") is True
 
-    def body_for(self, member: Member) -> bytes:
-        """The caller's own but for the model's name there."""
+    def body_for(self, member: Member, replacements: Mapping[str, str] | None = None) -> bytes:
+        """The caller's own but for the model's name there, our own controls, and members that are to be others."""
         if self.form is not None:
             return self.form.renamed(self.raw, member.upstream_model)
-        return self.body.joined(
-            {"model": canonical(member.upstream_model), **self.route.fields_for(member, self.body.values)}
-        )
+        named = {"model": canonical(member.upstream_model), **(replacements or {})}
+        ours: dict[str, str | None] = {"cache": None} if "cache" in self.body.values else {}
+        return self.body.joined({**named, **self.route.fields_for(member, self.body.values), **ours})
 
 
 class Passage:
@@ -115,7 +115,7 @@ class Passage:
             raise
         await admission.decided(timeline, reply, started=started)
         try:
-            async with _while_there(request):
+            async with _while_there(request, reply):
                 yield Entrant(principal, body, raw, model, route, form)
         finally:
             admission.settle(timeline, reply)
@@ -218,13 +218,13 @@ def _model(body: Body, form: FormModel | None) -> str:
 
 
 @asynccontextmanager
-async def _while_there(request: Request) -> AsyncIterator[None]:
-    """Whatever is awaited inside ends with ClientLeft once the client has gone."""
+async def _while_there(request: Request, reply: Reply) -> AsyncIterator[None]:
+    """Whatever is awaited inside ends with ClientLeft once the client has gone before its reply was whole."""
     task, has_left = asyncio.current_task(), False
 
     def leave() -> None:
         nonlocal has_left
-        if task is not None and not has_left:
+        if task is not None and not has_left and not reply.is_ended:
             has_left = True
             task.cancel()
 

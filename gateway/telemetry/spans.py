@@ -147,6 +147,12 @@ def note_attempt(
     )
 
 
+def note_batch(timeline: Timeline, started: float, ended: float, *, inputs: int, hits: int) -> None:
+    """The look-up of several at once."""
+    facts: dict[str, AttributeValue] = {"echogate.cache.inputs": inputs, "echogate.cache.hits": hits}
+    timeline.note("cache.lookup", started, ended, facts)
+
+
 def note_wait(timeline: Timeline, started: float, ended: float, *, is_served: bool) -> None:
     timeline.note("cache.wait", started, ended, {"echogate.cache.hit": is_served})
 

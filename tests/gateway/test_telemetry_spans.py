@@ -44,11 +44,13 @@ async def test_a_miss_has_every_span_of_its_path(start: Start, collector: Collec
     )
     steps = (
         Step("exact", now, now + 0.003, {"is_hit": False}),
+        Step("canonical", now + 0.003, now + 0.003, {"is_hit": False}),
         Step("embed", now + 0.003, now + 0.004),
         Step("search", now + 0.004, now + 0.005, {"neighbours": 8}),
         Step("accept", now + 0.005, now + 0.006, {"candidates": 1, "threshold": 0.95}),
     )
     spans.note_lookup(timeline, now, now + 0.006, Miss("veto-number", steps, similarity=0.97))
+    spans.note_wait(timeline, now + 0.006, now + 0.006, is_served=False)
     client = timeline.new_span_id()
     attempt = Attempt(
         1,
@@ -83,7 +85,7 @@ async def test_a_miss_has_every_span_of_its_path(start: Start, collector: Collec
     assert found["chat u"].span_id == client.to_bytes(8, "big")
     lookup = found["cache.lookup"].span_id
     for name, span in found.items():
-        inside = name in ("cache.exact", "cache.embed", "cache.search", "cache.accept")
+        inside = name in ("cache.exact", "cache.canonical", "cache.embed", "cache.search", "cache.accept")
         assert span.parent_span_id == (lookup if inside else root.span_id) or name == CHAT
         assert root.start_time_unix_nano <= span.start_time_unix_nano <= span.end_time_unix_nano
     assert abs(root.start_time_unix_nano - time.time_ns()) < 5e9

@@ -6,11 +6,12 @@ made anew each time (its `id` and the like), so one entry serves JSON and stream
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
 Kind = Literal["text", "reasoning", "tool-calls", "refusal"]
+_STRICTEST: tuple[Kind, ...] = ("tool-calls", "refusal", "reasoning")
 # What an answer of a kind is kept for: similar questions too, the very question only, nothing.
 Keeping = Literal["semantic", "exact", "off"]
 KEEPING: Mapping[Kind, Keeping] = {
@@ -20,6 +21,11 @@ KEEPING: Mapping[Kind, Keeping] = {
     "tool-calls": "exact",
     "refusal": "exact",
 }
+
+
+def kind_of(parts: Collection[Kind]) -> Kind:
+    """Of an answer with parts of several kinds."""
+    return next((kind for kind in _STRICTEST if kind in parts), "text")
 
 
 @dataclass(frozen=True, slots=True)

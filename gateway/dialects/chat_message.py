@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from msgspec.structs import replace
+
 from ..answers import Kind
 from .choices import Growing, Told, ending
 from .dialect import Manner
@@ -21,8 +23,13 @@ def told_of(message: dict[str, Any], finish: str | None) -> Told:
         kind=kind,
         is_empty=not text and kind not in ("tool-calls", "refusal"),
         # What `audio` names is kept by the server, and not for long.
-        is_odd=not isinstance(text, str | None) or bool(message.get("audio")),
+        is_odd=not isinstance(text, str | None) or bool(message.get("audio")) or not _are_calls(message),
     )
+
+
+def _are_calls(message: dict[str, Any]) -> bool:
+    calls = message.get("tool_calls")
+    return calls is None or (isinstance(calls, list) and all(isinstance(call, dict) for call in calls))
 
 
 def _kind_of(message: dict[str, Any]) -> Kind:
@@ -61,7 +68,8 @@ class Message(Growing):
         return {"message": self._message()}
 
     def told(self) -> Told:
-        return told_of(self._message(), self.finish)
+        told = told_of(self._message(), self.finish)
+        return replace(told, is_odd=told.is_odd or self.is_odd)
 
     def _message(self) -> dict[str, Any]:
         texts = {name: "".join(parts) for name, parts in self._texts.items()}

@@ -13,7 +13,7 @@ import msgspec
 
 from backends import encode
 
-from ..answers import Frame, Kind, Reading, StreamBroken, Usage
+from ..answers import Frame, Kind, Reading, StreamBroken, Usage, kind_of
 from ..replies.model_name import renamed
 from ..replies.surrogates import mend
 from .dialect import DONE, Fresh, Manner
@@ -47,12 +47,11 @@ def payload_of(body: bytes) -> bytes:
 
 
 def reading_of(payload: bytes, choices: list[Told], usage: Any) -> Reading:
-    kinds: list[Kind] = [choice.kind for choice in choices if choice.kind != "text"]
     return Reading(
         payload=payload,
         text=choices[0].text if choices else "",
         usage=_usage(usage),
-        kind=kinds[0] if kinds else "text",
+        kind=kind_of([choice.kind for choice in choices]),
         reason=_why_not(choices),
     )
 
@@ -86,6 +85,7 @@ class Growing(ABC):
 
     def __init__(self) -> None:
         self.finish: str | None = None
+        self.is_odd = False
         self._logprobs: dict[str, list[Any]] = {}
         self._others: dict[str, Any] = {}
 
@@ -96,14 +96,24 @@ class Growing(ABC):
                 continue
             if name == "finish_reason":
                 self.finish = str(value)
-            elif name == "token_ids":  # vLLM's, on request: those of this chunk
-                self._others.setdefault(name, []).extend(value)
+            elif name == "token_ids" and isinstance(value, list):  # vLLM's, on request: those of this chunk
+                self._others[name] = [*self._others.get(name, ()), *value]
             else:
                 self._others[name] = value
-        for name, tokens in (choice.get("logprobs") or {}).items():
-            if tokens:
-                self._logprobs.setdefault(name, []).extend(tokens)
+        logprobs = choice.get("logprobs")
+        if isinstance(logprobs, dict):
+            self._grow_logprobs(logprobs)
+        elif logprobs is not None:
+            self.is_odd = True
         self.grow_content(choice)
+
+    def _grow_logprobs(self, logprobs: dict[str, Any]) -> None:
+        """Those of the tokens of one chunk, in as many lists as the dialect has."""
+        for name, tokens in logprobs.items():
+            if isinstance(tokens, list):
+                self._logprobs.setdefault(name, []).extend(tokens)
+            elif tokens is not None:
+                self.is_odd = True
 
     @abstractmethod
     def grow_text(self, text: str) -> None: ...
@@ -122,7 +132,7 @@ class Growing(ABC):
         return {
             "index": index,
             **self.content(),
-            "logprobs": self._logprobs or None,
+            "logprobs": {name: tokens for name, tokens in self._logprobs.items() if tokens} or None,
             "finish_reason": self.finish,
             **self._others,
         }

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from ..answers import NotAnAnswer, Reading
 from ..body import Json
@@ -66,13 +67,17 @@ class _Text(Growing):
         self._parts.append(text)
 
     def grow_content(self, choice: dict[str, Any]) -> None:
-        self._parts.append(choice.get("text") or "")
+        text = choice.get("text")
+        if isinstance(text, str):
+            self._parts.append(text)
+        elif text is not None:
+            self.is_odd = True
 
     def content(self) -> dict[str, Any]:
         return {"text": "".join(self._parts)}
 
     def told(self) -> Told:
-        return _told("".join(self._parts), self.finish)
+        return replace(_told("".join(self._parts), self.finish), is_odd=self.is_odd)
 
 
 def _parts_of(choice: dict[str, Any], manner: Manner) -> Iterator[dict[str, Any]]:

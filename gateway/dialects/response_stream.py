@@ -8,7 +8,7 @@ import msgspec
 
 from backends import encode
 
-from ..answers import Frame, Kind, Reading, StreamBroken, Usage
+from ..answers import Frame, Kind, Reading, StreamBroken, Usage, kind_of
 from ..replies.surrogates import mend
 
 # Made anew for each reply (`response_events` and `responses` do), so not part of what is kept.
@@ -24,7 +24,6 @@ _BLANK = (
 )
 _NULL = msgspec.Raw(b"null")
 _ABSENT = msgspec.Raw()
-_FIRST: tuple[Kind, ...] = ("tool-calls", "refusal", "reasoning")  # of several kinds the strictest
 _ENDS = ("response.completed", "response.incomplete")
 
 
@@ -76,8 +75,7 @@ def reading_of(document: bytes) -> Reading:
         reason = "finish-length"  # it may have been cut without saying so
     else:
         reason = None
-    kind: Kind = next((each for each in _FIRST if each in kinds), "text")
-    return Reading(payload_of(_read_members(document)), "".join(texts), usage, kind, reason)
+    return Reading(payload_of(_read_members(document)), "".join(texts), usage, kind_of(kinds), reason)
 
 
 def _usage(usage: Any) -> Usage | None:

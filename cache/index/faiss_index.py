@@ -158,6 +158,8 @@ class FaissIndex:
 
     def contents_of(self, cluster: int, begin: int, end: int) -> Contents:
         """The rows of a cluster from one place to before another."""
+        if begin == end:
+            return self.nothing()
         held, size = self._index.invlists, self.size_of(cluster)
         ids = faiss.rev_swig_ptr(held.get_ids(cluster), size)[begin:end].copy()
         codes = faiss.rev_swig_ptr(held.get_codes(cluster), size * self._index.code_size)

@@ -237,8 +237,9 @@ def test_an_unknown_otlp_protocol_is_refused(monkeypatch: pytest.MonkeyPatch) ->
         read_otel_environment()
 
 
-def cache_of(embedder: dict[str, Any]) -> Settings:
-    return Settings(**{"cache": {"embedder": embedder}})
+def cache_of(embedder: Any) -> Settings:
+    sections: dict[str, Any] = {"cache": {"embedder": embedder}}
+    return Settings(**sections)
 
 
 def test_an_embeddings_endpoint_needs_a_url_a_name_and_a_size() -> None:

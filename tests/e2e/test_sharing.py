@@ -135,13 +135,15 @@ async def test_workers_and_hosts_answer_alike_and_never_wrongly_whatever_is_kill
     await hosts.taught_again()
     asking = [asyncio.create_task(hosts.keep_asking()) for _ in range(4)]
 
-    victim = workers_of(hosts.here)[0]
-    os.kill(victim, signal.SIGKILL)  # in the middle of writing, as likely as not
+    victims = [workers_of(hosts.here)[0], workers_of(hosts.there)[0]]
+    for victim in victims:
+        os.kill(victim, signal.SIGKILL)  # in the middle of writing, as likely as not
 
-    async def is_replaced() -> bool:
-        return not is_alive(victim) and await hosts.here.metric("echogate_workers") == 2
+    async def are_replaced() -> bool:
+        serving = [await echogate.metric("echogate_workers") for echogate in (hosts.here, hosts.there)]
+        return not any(is_alive(victim) for victim in victims) and serving == [2, 1]
 
-    await until(is_replaced, within_s=30)
+    await until(are_replaced, within_s=60)
     await hosts.taught_again()
 
     await hosts.cache_store.kill()

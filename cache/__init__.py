@@ -1,6 +1,7 @@
 """The semantic cache: answers by question, exact or similar, inside partitions that never meet."""
 
 from .acceptance import Policy, first_veto, is_same, read
+from .accounts import Account, Accounts
 from .claims import Claims
 from .embed import EmbedQueue, NoEmbedder, OnnxEmbedder, Prepared, open_embedder, prepare
 from .entry_record import Header, Record
@@ -13,7 +14,7 @@ from .evidence.ledger import wilson
 from .evidence.replay import Course, Outcome, Stream, replay
 from .explain import Explanation, Neighbour
 from .identity import is_same_in_form
-from .index import FaissIndex, FrozenSpace, IndexState, Neighbours, Plan, Space, Spaces
+from .index import Cluster, FaissIndex, FrozenSpace, IndexState, Neighbours, Plan, Space, Spaces
 from .interfaces import Embedder, EntryStore, Exchange, Judge, Store, VectorIndex
 from .inventory import Inventory, Progress
 from .lookup import Lookup
@@ -51,6 +52,8 @@ from .transfer import NotAnEntry, Transfer
 
 __all__ = [
     "LITERAL",
+    "Account",
+    "Accounts",
     "AesGcmSeal",
     "AgreementJudge",
     "Answer",
@@ -58,6 +61,7 @@ __all__ = [
     "Books",
     "CacheError",
     "Claims",
+    "Cluster",
     "Course",
     "EmbedQueue",
     "Embedder",

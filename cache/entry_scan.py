@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from redis.exceptions import ResponseError
@@ -26,9 +27,21 @@ _PAGE_S = 2.0
 _MOST_HEADER = 1 << 16
 
 
-async def scan_vectors(store: ShardedStore, shard: int, seal: Seal) -> AsyncIterator[list[changes.Added]]:
-    async for names in scan_keys(store, key_of(shard, "[vn]:*"), like=changes_key(shard), at_once=_VECTORS):
-        records = await answered(store.execute("MGET", *names, deadline=_soon()))
+@dataclass(slots=True)
+class Walked:
+    """How far a walk through a shard is: in the step of this cursor, behind the name `after`. Another can go on there,
+    and finds all that was there all the while; what was given out may come again. `at_once`: names on the next page."""
+
+    cursor: int = 0
+    after: str = ""
+    at_once: int = _PAGE
+
+
+async def scan_vectors(
+    store: ShardedStore, shard: int, seal: Seal, walked: Walked | None = None
+) -> AsyncIterator[list[changes.Added]]:
+    async for names in scan_keys(store, shard, "[vn]:*", at_once=_VECTORS, walked=walked):
+        records = await answered(store.execute("MGET", *names, deadline=_soon())) if names else []
         found = [changes.decode(record, seal) for record in records if record is not None]
         added = [change for change in found if isinstance(change, changes.Added)]
         epochs = await epochs_of(store, shard, {tag_of_space(each.space) for each in added})
@@ -36,9 +49,14 @@ async def scan_vectors(store: ShardedStore, shard: int, seal: Seal) -> AsyncIter
 
 
 async def scan_headers(
-    store: ShardedStore, shard: int, *, secret: bytes, wall: Callable[[], float]
+    store: ShardedStore,
+    shard: int,
+    *,
+    secret: bytes,
+    wall: Callable[[], float],
+    walked: Walked | None = None,
 ) -> AsyncIterator[list[Header]]:
-    async for names in scan_keys(store, key_of(shard, "e:*"), like=changes_key(shard)):
+    async for names in scan_keys(store, shard, "e:*", walked=walked):
         yield await headers_of(store, shard, names, secret=secret, now_s=wall())
 
 
@@ -61,19 +79,31 @@ async def headers_of(
 
 
 async def scan_keys(
-    store: ShardedStore, pattern: str, *, like: str, at_once: int = _PAGE
+    store: ShardedStore, shard: int, pattern: str, *, at_once: int = _PAGE, walked: Walked | None = None
 ) -> AsyncIterator[Sequence[bytes]]:
-    """Pages of the names that match on the server that holds `like`. A name may come twice."""
-    cursor: bytes = b"0"
+    """Pages of the shard's names that match; where many do not, empty ones too. A name may come twice."""
+    walked = walked or Walked()
+    prefix = key_of(shard, "").encode()
     while True:
         step = store.execute(
-            "SCAN", cursor, "MATCH", pattern, "COUNT", _STEP, deadline=_soon(), like_key=like
+            *("SCAN", walked.cursor, "MATCH", key_of(shard, pattern), "COUNT", _STEP),
+            deadline=_soon(),
+            like_key=changes_key(shard),
         )
-        cursor, names = await answered(step)
-        for begin in range(0, len(names), at_once):
-            yield names[begin : begin + at_once]
-        if cursor == b"0":
+        cursor, found = await answered(step)
+        # In order, so that a walk that ends in the middle of a step can be taken up there.
+        names = sorted(name for name in found if name > prefix + walked.after.encode())
+        begin = 0
+        while begin < len(names):
+            page = names[begin : begin + min(at_once, walked.at_once)]
+            begin += len(page)
+            walked.after = page[-1].removeprefix(prefix).decode()
+            yield page
+        walked.cursor, walked.after = int(cursor), ""
+        if not walked.cursor:
             return
+        if not names:
+            yield []  # so that who has no more time can stop
 
 
 async def epochs_of(store: ShardedStore, shard: int, tags: set[bytes]) -> dict[bytes, bytes | None]:

@@ -16,8 +16,9 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import cast
 
 from . import changes, entry_record, entry_scripts
+from .accounts import Account, Accounts, account_of, accounts_of
 from .entry_record import Header, Record
-from .entry_scan import answered, headers_of, scan_headers, scan_vectors
+from .entry_scan import Walked, answered, headers_of, scan_headers, scan_vectors
 from .finding import EPOCH_BYTES, Finding
 from .identity import SHARDS, Keys, answer_id, era_key, key_of, namespace_tag, shard_of
 from .interfaces import Argument, Outcome, ShardedStore
@@ -184,16 +185,25 @@ class RedisEntries:
             )
         )
 
-    def scan_vectors(self, shard: int) -> AsyncIterator[list[changes.Added]]:
-        """Every vector that the shard keeps, in pages, for an index that cannot be had from the stream.
+    def scan_vectors(self, shard: int, walked: Walked | None = None) -> AsyncIterator[list[changes.Added]]:
+        """Every vector that the shard keeps (from there on), in pages, now and then an empty one.
 
         What was there from the beginning to the end comes at least once. Each page has its own deadline.
         """
-        return scan_vectors(self._store, shard, self.seal)
+        return scan_vectors(self._store, shard, self.seal, walked)
 
-    def walk(self, shard: int) -> AsyncIterator[list[Header]]:
+    def walk(self, shard: int, walked: Walked | None = None) -> AsyncIterator[list[Header]]:
         """The headers of all that may be served from the shard now, in pages, as `scan_vectors`."""
-        return scan_headers(self._store, shard, secret=self._secret, wall=self._wall)
+        return scan_headers(self._store, shard, secret=self._secret, wall=self._wall, walked=walked)
+
+    async def account(self, owner: str) -> Account:
+        """What the owner keeps, as its quota counts it."""
+        return await account_of(self._store, self._keys_of(owner), now_s=self._wall())
+
+    async def accounts(self, owner: str, namespaces: Sequence[str], *, until: float) -> Accounts:
+        """The same by namespace, as far as that is known by then (monotonic)."""
+        keys = {namespace: self._keys_of(namespace) for namespace in namespaces}
+        return await accounts_of(self._store, self._keys_of(owner), keys, now_s=self._wall(), until=until)
 
     async def headers(self, shard: int, entry_ids: Sequence[int]) -> list[Header]:
         """Of these entries, where they are in the shard and may be served now."""

@@ -8,36 +8,62 @@ write that was under way meanwhile: such writes come to nothing (see entry_scrip
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-from msgspec.structs import replace
-
 from . import identity
+from .accounts import Account, Accounts
 from .embed import EmbedQueue, NoEmbedder
 from .entry_record import Header, Record
+from .entry_scan import Walked
 from .entry_store import RedisEntries
+from .model import Vector
 from .selection import Selector, means
+
+PLACE = r"\d{1,2}\.\d{1,20}\.([env]:[0-9a-f]{16})?"
 
 _DEADLINE_S = 5.0
 _EMBED_S = 5.0
-_AT_ONCE = 100
+_REMOVED_AT_ONCE = 100
 _READ_AT_ONCE = 8  # whole entries, which can be large
 
 
 @dataclass(slots=True)
 class Progress:
-    """So far: headers looked at, entries that were meant, entries removed; of all shards to be walked those done."""
+    """So far: headers looked at, entries that were meant, entries removed; of all shards to be walked those done.
 
+    `place` is where the walk begins and then how far it is; None: at its beginning, and at its end. There it pauses
+    once `is_enough` says so, which is asked after so many headers `at_once`, or `most` entries were found.
+    """
+
+    place: str | None = None
+    most: int | None = None
+    at_once: int = 256
+    is_enough: Callable[[], bool] = lambda: False
     looked_at: int = 0
     found: int = 0
     removed: int = 0
     shards_done: int = 0
     shards: int = 0
     namespaces: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))  # of those found
+
+    def __post_init__(self) -> None:
+        """Raises ValueError where the place is none."""
+        if self.place is not None and re.fullmatch(PLACE, self.place) is None:
+            raise ValueError(f"no place of a walk: {self.place[:64]!r}")
+
+    def begin(self) -> tuple[int, Walked]:
+        """The first shard, and where in it."""
+        if self.place is None:
+            return 0, Walked()
+        shard, cursor, after = self.place.split(".")
+        return int(shard), Walked(int(cursor), after)
+
+    def next_page(self, given: int) -> int:
+        return self.at_once if self.most is None else max(1, min(self.at_once, self.most - given))
 
 
 def _unheard(progress: Progress) -> None:
@@ -66,28 +92,31 @@ class Inventory:
     ) -> AsyncIterator[list[Header]]:
         """Pages of what is meant and may be served now; now and then an empty one. An entry can come twice."""
         progress = progress or Progress()
+        shards = self._shards(selector)
+        first, walked = progress.begin()
         vector = None
         if selector.alike is not None:
             deadline = time.monotonic() + _EMBED_S
             vector = (await self._embed.embed(selector.alike, deadline=deadline, is_background=True)).vector
         tags = self._tags(selector.tags)
-        shards = self._shards(selector)
         progress.shards = len(shards)
-        for shard in shards:
-            chosen = selector
-            if vector is not None:
-                near = await self._near(shard, vector, selector.min_similarity)
-                ids = near & selector.entry_ids if selector.entry_ids else near
-                chosen = replace(selector, entry_ids=frozenset(ids))
-                if not ids:
-                    progress.shards_done += 1
-                    continue
-            async for page in self._pages(shard, sorted(chosen.entry_ids)):
+        progress.shards_done = sum(shard < first for shard in shards)
+        given = 0
+        for shard in shards[progress.shards_done :]:
+            walked = walked if shard == first else Walked()
+            walked.at_once = progress.next_page(given)
+            async for page in self._pages(shard, selector, vector, walked):
                 progress.looked_at += len(page)
+                progress.place = f"{shard}.{walked.cursor}.{walked.after}"
                 now_s = self._wall()
-                meant = [each for each in page if means(chosen, each, tags=tags, now_s=now_s)]
+                meant = [each for each in page if means(selector, each, tags=tags, now_s=now_s)]
+                given += len(meant)
                 yield meant
+                if given == progress.most or progress.is_enough():
+                    return
+                walked.at_once = progress.next_page(given)
             progress.shards_done += 1
+        progress.place = None
 
     async def invalidate(
         self,
@@ -95,10 +124,11 @@ class Inventory:
         *,
         dry_run: bool = True,
         tell: Callable[[Progress], None] = _unheard,
+        progress: Progress | None = None,
     ) -> Progress:
         """Remove what is meant, and say how much that was. `tell` is called after each page."""
-        progress = Progress()
-        if not dry_run:
+        progress = progress or Progress()
+        if not dry_run and progress.place is None:
             await self._entries.begin_era(selector.whose, deadline=_soon())
         seen: set[int] = set()
         async for page in self.headers(selector, progress=progress):
@@ -115,9 +145,9 @@ class Inventory:
             tell(progress)
         return progress
 
-    async def records(self, selector: Selector) -> AsyncIterator[Record]:
+    async def records(self, selector: Selector, *, progress: Progress | None = None) -> AsyncIterator[Record]:
         """What is meant, with its texts."""
-        async for page in self.headers(selector):
+        async for page in self.headers(selector, progress=progress):
             by_namespace: dict[str, list[int]] = defaultdict(list)
             for header in page:
                 by_namespace[header.namespace].append(header.entry_id)
@@ -134,27 +164,43 @@ class Inventory:
 
     async def _remove(self, namespace: str, ids: Sequence[int]) -> int:
         removed = 0
-        for start in range(0, len(ids), _AT_ONCE):
-            some = ids[start : start + _AT_ONCE]
+        for start in range(0, len(ids), _REMOVED_AT_ONCE):
+            some = ids[start : start + _REMOVED_AT_ONCE]
             removed += await self._entries.remove(namespace, some, deadline=_soon())
         return removed
 
-    async def _pages(self, shard: int, ids: Sequence[int]) -> AsyncIterator[list[Header]]:
-        if not ids:
-            async for page in self._entries.walk(shard):
-                yield page
-        for start in range(0, len(ids), _AT_ONCE):
-            yield await self._entries.headers(shard, ids[start : start + _AT_ONCE])
+    async def account(self, owner: str) -> Account:
+        """What the owner keeps, as its quota counts it."""
+        return await self._entries.account(owner)
 
-    async def _near(self, shard: int, vector: np.ndarray, minimum: float) -> set[int]:
-        found: set[int] = set()
-        tag = identity.fingerprint_tag(self._secret, self._embed.fingerprint)
-        async for page in self._entries.scan_vectors(shard):
-            for each in page:
-                is_comparable = identity.is_of_fingerprint(each.space, tag)
-                if is_comparable and float(each.vector @ vector) >= minimum:
-                    found.add(each.entry_id)
-        return found
+    async def accounts(self, owner: str, namespaces: Sequence[str], *, until: float) -> Accounts:
+        """The same by namespace, as far as that is known by then (monotonic)."""
+        return await self._entries.accounts(owner, namespaces, until=until)
+
+    async def _pages(
+        self, shard: int, selector: Selector, vector: Vector | None, walked: Walked
+    ) -> AsyncIterator[list[Header]]:
+        if vector is not None:
+            tag = identity.fingerprint_tag(self._secret, self._embed.fingerprint)
+            async for added in self._entries.scan_vectors(shard, walked):
+                near = [
+                    each.entry_id
+                    for each in added
+                    if identity.is_of_fingerprint(each.space, tag)
+                    and float(each.vector @ vector) >= selector.min_similarity
+                ]
+                yield await self._entries.headers(shard, near)
+        elif not selector.entry_ids:
+            async for page in self._entries.walk(shard, walked):
+                yield page
+        else:
+            ids = [each for each in sorted(selector.entry_ids) if _name(each) > walked.after]
+            begin = 0
+            while begin < len(ids):
+                some = ids[begin : begin + walked.at_once]
+                begin += len(some)
+                walked.after = _name(some[-1])
+                yield await self._entries.headers(shard, some)
 
     def _shards(self, selector: Selector) -> list[int]:
         if selector.whose is None:
@@ -163,6 +209,10 @@ class Inventory:
 
     def _tags(self, tags: Mapping[str, str]) -> dict[str, bytes]:
         return {name: identity.tag(self._secret, name, value) for name, value in tags.items()}
+
+
+def _name(entry_id: int) -> str:
+    return f"e:{entry_id:016x}"
 
 
 def _soon() -> float:

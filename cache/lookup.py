@@ -155,7 +155,10 @@ class Lookup:
         self._ticket = replace(self._ticket, vector=embedded.vector)
         self._steps.append(Step("embed", embedded.started_s, embedded.embedded_s))
         self._steps.append(Step("search", embedded.embedded_s, embedded.ended_s, embedded.neighbours.facts))
-        return await self._accept(embedded)
+        found = await self._accept(embedded)
+        if not self._is_rehearsal:
+            self._parts.spaces.note_search(self._space, embedded.neighbours, is_hit=isinstance(found, Hit))
+        return found
 
     async def _accept(self, embedded: Embedded) -> Hit | Miss:
         if not embedded.neighbours:

@@ -13,7 +13,7 @@ from . import changes, entry_record, entry_scripts
 from .entry_record import Record
 from .entry_scan import answered, scan_keys
 from .entry_store import RedisEntries
-from .identity import Keys, changes_key, fingerprint_tag, is_of_fingerprint, key_of, space
+from .identity import Keys, fingerprint_tag, is_of_fingerprint, key_of, space
 from .interfaces import ShardedStore
 from .model import Partition, Vector
 
@@ -109,7 +109,7 @@ class NextVectors:
         await answered(settled)
 
     def _named(self, shard: int) -> AsyncIterator[Sequence[bytes]]:
-        return scan_keys(self._store, key_of(shard, "v:*"), like=changes_key(shard), at_once=_AT_ONCE)
+        return scan_keys(self._store, shard, "v:*", at_once=_AT_ONCE)
 
     async def _read(self, shard: int, kind: bytes, ids: Sequence[bytes]) -> list[bytes | None]:
         if not ids:

@@ -14,7 +14,8 @@ from .model import Value, owner_of
 class Selector(Value, frozen=True):
     """All that is named must hold; where nothing is, every entry is meant.
 
-    `tags`: as given with the answers ("user", "key", "version", "request", …). `older_than_s`: stored longer ago.
+    `under`: namespaces whose labels begin so. `tags`: as given with the answers ("user", "key", "version", "request",
+    …). `older_than_s`: stored longer ago.
     `alike`: questions whose cosine with this text is at least `min_similarity`.
     """
 
@@ -22,6 +23,7 @@ class Selector(Value, frozen=True):
 
     owner: str | None = None
     namespace: str | None = None
+    under: str | None = None
     entry_ids: frozenset[int] = frozenset()
     tags: Mapping[str, str] = msgspec.field(default_factory=dict)
     older_than_s: float | None = None
@@ -31,7 +33,8 @@ class Selector(Value, frozen=True):
     @property
     def whose(self) -> str | None:
         """The owner whose entries alone can be meant; None: anybody's."""
-        return self.owner if self.namespace is None else owner_of(self.namespace)
+        label = self.namespace or self.under
+        return self.owner if label is None else owner_of(label)
 
 
 def means(selector: Selector, header: Header, *, tags: Mapping[str, bytes], now_s: float) -> bool:
@@ -39,6 +42,7 @@ def means(selector: Selector, header: Header, *, tags: Mapping[str, bytes], now_
     return (
         selector.owner in (None, owner_of(header.namespace))
         and selector.namespace in (None, header.namespace)
+        and header.namespace.startswith(selector.under or "")
         and (not selector.entry_ids or header.entry_id in selector.entry_ids)
         and all(header.tags.get(name) == digest for name, digest in tags.items())
         and (selector.older_than_s is None or now_s - header.created_at_s > selector.older_than_s)

@@ -18,7 +18,7 @@ from .entry_record import Record
 from .entry_store import RedisEntries
 from .errors import EmbedderBusy, UnfitText
 from .interfaces import Outcome
-from .inventory import Inventory
+from .inventory import Inventory, Progress
 from .model import Answer, Entry, Partition, Question, Ticket, Vector
 from .selection import Selector
 
@@ -76,9 +76,9 @@ class Transfer:
         self._max_entry_bytes = max_entry_bytes
         self._wall = wall
 
-    async def lines(self, selector: Selector) -> AsyncIterator[bytes]:
+    async def lines(self, selector: Selector, *, progress: Progress | None = None) -> AsyncIterator[bytes]:
         """JSON, one entry each, without the newline. Raises as `Inventory.headers`."""
-        async for record in self._inventory.records(selector):
+        async for record in self._inventory.records(selector, progress=progress):
             yield _encoder.encode(self._exported(record))
 
     async def take_in(self, line: bytes) -> Outcome | Literal["expired", "too-large"]:

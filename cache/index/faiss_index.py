@@ -7,6 +7,7 @@ the last of a list into the place: it costs a hundredth of a millisecond at any 
 from __future__ import annotations
 
 import math
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 import faiss
@@ -56,6 +57,7 @@ class FaissIndex:
         self.storage: Storage = storage
         self.probes = probes
         self.centroids = np.zeros((1, dimension), dtype=np.float32) if centroids is None else centroids
+        self.drawing = sha256(self.centroids.tobytes()).hexdigest()[:8]  # names how the clusters are drawn
         self._quantizer = faiss.IndexFlatIP(dimension)
         self._quantizer.add(self.centroids)
         self._index = _lists_of(self._quantizer, dimension, len(self.centroids), storage)
@@ -155,6 +157,13 @@ class FaissIndex:
 
     def size_of(self, cluster: int) -> int:
         return int(self._index.invlists.list_size(cluster))
+
+    def ids_of(self, cluster: int) -> list[int]:
+        size = self.size_of(cluster) if cluster < self.clusters else 0
+        if not size:
+            return []
+        ids: list[int] = faiss.rev_swig_ptr(self._index.invlists.get_ids(cluster), size).tolist()
+        return ids
 
     def contents_of(self, cluster: int, begin: int, end: int) -> Contents:
         """The rows of a cluster from one place to before another."""

@@ -25,8 +25,8 @@ from .plan import Plan, Shape, why_rebuild
 from .recall import Recall
 from .training import Drawn, Pause, draw_in_no_hurry
 
-_AT_A_TIME = 64  # changes that are applied: some milliseconds, mostly for finding their clusters
-_AT_A_TIME_FLAT = 1_024  # the same where there is nothing to find
+_AT_A_TIME = 64  # changes that are applied: half a millisecond, and some more to find their clusters
+_AT_A_SEARCH = 1_024  # the same by a search, where there is nothing to find
 _MANY = 256
 _PATIENCE_S = 0.02  # how long a search waits for changes being applied, rather than not see them
 _COPIED_AT_ONCE = 1_024  # vectors, while a search waits: some tenths of a millisecond
@@ -78,6 +78,10 @@ class LiveIndex:
         return self._index.clusters
 
     @property
+    def drawing(self) -> str:
+        return self._index.drawing
+
+    @property
     def ranks(self) -> list[int]:
         """Of the lists that held the true nearest, in searches of late; as good as not found from `probes` on."""
         return list(self._recall.ranks)
@@ -108,7 +112,7 @@ class LiveIndex:
         """Every change noted before is seen, unless more are waiting than a search has time for."""
         if self._applying.acquire(timeout=_PATIENCE_S):
             try:
-                self._apply()
+                self._apply(_AT_A_SEARCH if self.clusters == 1 else _AT_A_TIME)
             finally:
                 self._applying.release()
         if 2 * len(self._index) > self._plan.flat:
@@ -153,10 +157,15 @@ class LiveIndex:
             for piece in self._pieces_of(self._index):
                 self._full.remove(piece.ids)
 
-    def sizes(self) -> list[int]:
+    def sizes(self) -> tuple[str, list[int]]:
+        """How the clusters are drawn, and the vectors in each."""
         with self._guard:
-            sizes: list[int] = self._index.sizes().tolist()
-        return sizes
+            return self._index.drawing, self._index.sizes().tolist()
+
+    def ids_of(self, cluster: int) -> tuple[str, list[int]]:
+        """The same drawing, and the ids in a cluster of it."""
+        with self._guard:
+            return self._index.drawing, self._index.ids_of(cluster)
 
     def _pieces_of(self, index: FaissIndex) -> Iterator[Contents]:
         """Each list from its end: removing moves the last of a list into the place, so what was not copied yet never
@@ -174,15 +183,15 @@ class LiveIndex:
     def catch_up(self) -> bool:
         """Apply some of what was noted; False if there was nothing."""
         with self._applying:
-            return self._apply()
+            return self._apply(_AT_A_TIME)
 
-    def _apply(self) -> bool:
+    def _apply(self, most: int) -> bool:
         """Whether there was anything. Of several changes of one entry the last counts."""
         if self._frozen is not None:
             return False  # first what they are changes of
         changes: _Changes = {}
         try:
-            for _ in range(_AT_A_TIME_FLAT if self.clusters == 1 else _AT_A_TIME):
+            for _ in range(most):
                 entry_id, vector = self._noted.get_nowait()
                 changes[entry_id] = vector
         except Empty:

@@ -19,12 +19,13 @@ from .live_index import LiveIndex
 from .neighbours import Neighbours
 from .plan import Plan
 from .training import Pause
-from .upkeep import Upkeep
+from .upkeep import A_MOMENT_S, Upkeep
 
 _BYTES = 700  # of a space with nothing in it
 _NEIGHBOURS = 8
 _WIDEN = 4  # where what was found is gone already, so many times as many are looked for
 _MOST_FOUND = 1_024
+NO_DRAWING = "0"  # there is one cluster, and nothing to draw
 _TOLD_AT_ONCE = 2_000  # ids whose times are read while the loop waits: a tenth of a millisecond
 
 
@@ -61,6 +62,11 @@ class Space:
     def bytes(self) -> int:
         """What it takes, about."""
         return _BYTES + len(self.ids) * self._plan.bytes_of(self.dimension, is_few=self._live is None)
+
+    @property
+    def drawing(self) -> str:
+        """Names how its clusters are drawn."""
+        return NO_DRAWING if self._live is None else self._live.drawing
 
     @property
     def index(self) -> LiveIndex | None:
@@ -135,9 +141,15 @@ class Space:
             return FrozenSpace(self.name, ids, expires_at_s, vectors)
         return FrozenSpace(self.name, ids, expires_at_s, vectors, index.centroids, lists[stays], index.probes)
 
-    def cluster_sizes(self) -> list[int]:
-        """Vectors of each cluster. Not on the loop."""
-        return [len(self.ids)] if self._live is None else self._live.sizes()
+    def cluster_sizes(self) -> tuple[str, list[int]]:
+        """How the clusters are drawn, and the vectors in each. Not on the loop."""
+        return (NO_DRAWING, [len(self.ids)]) if self._live is None else self._live.sizes()
+
+    def ids_of(self, cluster: int) -> tuple[str, list[int]]:
+        """The same drawing, and the ids in a cluster of it. Not on the loop."""
+        if self._live is None:
+            return NO_DRAWING, list(self.ids) if cluster == 0 else []
+        return self._live.ids_of(cluster)
 
     def tend(self, pause: Pause) -> None:
         """Once it was dropped, on upkeep's thread: letting go of very much takes a while, and the loop has none."""
@@ -171,7 +183,7 @@ class Space:
         for begin in range(0, len(ids), _TOLD_AT_ONCE):
             some = ids[begin : begin + _TOLD_AT_ONCE].tolist()
             times[begin : begin + len(some)] = [self.ids.get(entry_id, 0.0) for entry_id in some]
-            time.sleep(0)  # the loop may go on
+            time.sleep(A_MOMENT_S)  # the loop may go on
         return times
 
 

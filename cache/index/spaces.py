@@ -10,14 +10,17 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from heapq import nlargest
 from typing import Protocol
 
 from ..identity import is_of_namespace, tag_of_space
 from ..model import Value, Vector
+from .clusters import Cluster, Searches
 from .due import Due
 from .frozen import FrozenSpace
 from .full_vectors import FullVectors
 from .live_index import LiveIndex
+from .neighbours import Neighbours
 from .plan import Plan
 from .space import Space
 from .upkeep import Upkeep
@@ -76,6 +79,7 @@ class Spaces:
         self._by_namespace: dict[bytes, set[bytes]] = {}
         self._indexed: dict[bytes, LiveIndex] = {}
         self._due = Due()
+        self._searches = Searches()
         self._vectors = 0
         self._bytes = 0
         self._upkeep = Upkeep()
@@ -181,10 +185,30 @@ class Spaces:
                 self.add(name, entry.entry_id, entry.vector, expires_at_s=entry.expires_at_s)
             self._reloaded += 1
 
-    def clusters(self, space: bytes) -> list[int]:
-        """Vectors in each cluster of a space. Not on the loop: a search may have to end first."""
+    def note_search(self, space: bytes, near: Neighbours, *, is_hit: bool) -> None:
+        """What a search found, and whether that answered."""
         found = self._spaces.get(space)
-        return [] if found is None else found.cluster_sizes()
+        if found is not None and near:
+            where = space, found.drawing, near.clusters[0]
+            self._searches.note(*where, similarity=near[0][1], is_hit=is_hit)
+
+    def clusters(self, tag: bytes, *, most: int) -> list[Cluster]:
+        """The largest ones of a namespace. Not on the loop: a search may have to end first."""
+        found = [self._spaces.get(name) for name in list(self._by_namespace.get(tag, ()))]
+        largest = nlargest(most, (each for each in found if each is not None), key=lambda each: len(each.ids))
+        told = []
+        for space in largest:
+            drawing, sizes = space.cluster_sizes()
+            told += [
+                self._searches.told(space.name, drawing, number, size=size)
+                for number, size in enumerate(sizes)
+            ]
+        return nlargest(most, told, key=lambda each: each.size)
+
+    def ids_of(self, space: bytes, cluster: int) -> tuple[str, list[int]]:
+        """How the space's clusters are drawn, and what lies in that one. Not on the loop."""
+        found = self._spaces.get(space)
+        return ("", []) if found is None else found.ids_of(cluster)
 
     def state(self) -> IndexState:
         indexes = list(self._indexed.values())

@@ -8,6 +8,8 @@ from typing import Protocol
 
 from .training import Pause
 
+A_MOMENT_S = 0.0001
+
 
 class Tended(Protocol):
     def tend(self, pause: Pause) -> None: ...
@@ -74,7 +76,7 @@ class Upkeep:
             return index
 
     def _pause(self) -> None:
-        """Between pieces of work: others that want to run Python do so now."""
+        """Between pieces of work: others that want to run Python do so now. They need a moment to wake up."""
         if self._is_closed:
             raise _Closed
-        time.sleep(0)
+        time.sleep(A_MOMENT_S)

@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from cache import Plan, Space, Spaces
+from cache.identity import tag_of_space
 from cache.index.live_index import LiveIndex
 from cache.index.plan import Shape, why_rebuild
 from cache.index.training import probes_for, rank
@@ -108,9 +109,31 @@ def test_the_cluster_of_each_neighbour_is_told(spaces: Spaces) -> None:
     for asked in turned(rows[:50]):
         found = space.search(asked)
         assert found.clusters == [where[entry_id] for entry_id, _ in found]
-    sizes = spaces.clusters(SPACE)
-    assert sizes == np.bincount(frozen.lists, minlength=len(sizes)).tolist()
-    assert sum(sizes) == 1_000
+    told = spaces.clusters(tag_of_space(SPACE), most=1_000)
+    sizes = {each.number: each.size for each in told}
+    assert [sizes[number] for number in sorted(sizes)] == np.bincount(
+        frozen.lists, minlength=len(sizes)
+    ).tolist()
+    assert sum(sizes.values()) == 1_000
+    for each in told:
+        drawing, ids = spaces.ids_of(SPACE, each.number)
+        assert (drawing, {where[entry_id] for entry_id in ids}) == (each.drawing, {each.number})
+        assert len(ids) == each.size
+
+
+def test_what_came_of_searches_is_told_of_the_clusters_until_they_are_drawn_anew(spaces: Spaces) -> None:
+    rows = topics(1_000)
+    space = filled(spaces, rows)
+    near = space.search(rows[0])
+    for is_hit in (True, False):
+        spaces.note_search(SPACE, near, is_hit=is_hit)
+    told = {each.number: each for each in spaces.clusters(tag_of_space(SPACE), most=1_000)}
+    seen = told.pop(near.clusters[0])
+    assert (seen.searches, seen.hits) == (2, 1)
+    assert seen.similarity == pytest.approx(near[0][1])
+    assert {each.searches for each in told.values()} == {0}
+    assert len(spaces.clusters(tag_of_space(SPACE), most=3)) == 3
+    assert spaces.clusters(b"anothers", most=3) == []
 
 
 def test_a_thawed_index_needs_no_training_and_answers_the_same(spaces: Spaces) -> None:

@@ -29,7 +29,8 @@ NO_RETRY = {"x-should-retry": "false"}
 _SOON = {"retry-after": "1"}
 
 
-_SECRET = re.compile(r"\b(?:sk|ega?|hf)[-_][A-Za-z0-9_-]{6,}|\bBearer\s+\S+", re.I)
+# What our own messages say to send (`Bearer <key>`) is none.
+_SECRET = re.compile(r"\b(?:sk|ega?|hf)[-_][A-Za-z0-9_-]{6,}|\bBearer\s+(?!<key>)\S+", re.I)
 
 
 def without_secrets(text: str) -> str:
@@ -128,6 +129,14 @@ def unknown_model(model: str) -> NotFound:
         f"The model {model[:128]!r} does not exist here, or this key may not use it.",
         code="model_not_found",
         param="model",
+        headers=NO_RETRY,
+    )
+
+
+def only_if_cached() -> TimedOut:
+    return TimedOut(
+        "No stored answer may be given to this, and only-if-cached was asked.",
+        code="cache_miss",
         headers=NO_RETRY,
     )
 

@@ -30,7 +30,7 @@ from .controls import MODES, Controls, read_controls
 from .data.wire import Reply, Request, departure
 from .dialects import Dialect
 from .eligibility import Plan, plan
-from .errors import NO_RETRY, ApiError, TimedOut, missing_scope, unknown_model
+from .errors import ApiError, missing_scope, only_if_cached, unknown_model
 from .evidence.policy import CachePolicies
 from .evidence.witness import Witness
 from .relay import AnswerFlight, AnswerFlights, relay_out
@@ -210,6 +210,9 @@ class Pipeline:
     ) -> None:
         """Past the cache altogether, or a refresh, which only stores."""
         self._witness.passed(call, timeline)
+        if call.controls.only_if_cached:
+            notes.outcome(timeline, reply, "BYPASS", call.bypass or "no-cache")
+            raise only_if_cached()
         ticket = None
         if call.question is not None:
             ticket = await self._cache.ticket(call.question, deadline=deadline)
@@ -241,11 +244,7 @@ class Pipeline:
     ) -> None:
         if call.controls.only_if_cached:
             notes.outcome(timeline, reply, "MISS", miss.reason)
-            raise TimedOut(
-                "Nothing stored answers this, and only-if-cached was asked.",
-                code="cache_miss",
-                headers=NO_RETRY,
-            )
+            raise only_if_cached()
         key = _key(call, question)
         is_shared = self._flights.find(key) is not None
         notes.outcome(timeline, reply, "MISS", "shared" if is_shared else miss.reason)

@@ -20,7 +20,7 @@ from .. import notes
 from ..body import Json, canonical
 from ..controls import MODES, Controls, read_controls
 from ..eligibility import identity_of
-from ..errors import NO_RETRY, TimedOut, UpstreamError
+from ..errors import NO_RETRY, UpstreamError, only_if_cached
 from ..evidence.policy import CachePolicies
 from ..passage import Entrant, Passage
 from ..relay import ANSWER_LIMIT_BYTES, mapped_back
@@ -69,6 +69,9 @@ class Embeddings:
             batch = read_batch(entrant.body.values)
             controls = self._controls(entrant, request)
             bypass = _why_not(controls)
+            if controls.only_if_cached and not (bypass is None and controls.reads):
+                notes.outcome(timeline, reply, "BYPASS", bypass or "no-cache")
+                raise only_if_cached()
             if bypass is not None:
                 notes.outcome(timeline, reply, "BYPASS", bypass)
                 await self._ask(entrant, batch, reply, timeline)
@@ -105,11 +108,7 @@ class Embeddings:
         reason = "partial" if hits else _reason(found[0])
         notes.outcome(timeline, reply, "MISS", reason)
         if controls.only_if_cached:
-            raise TimedOut(
-                "Not all of the inputs are stored, and only-if-cached was asked.",
-                code="cache_miss",
-                headers=NO_RETRY,
-            )
+            raise only_if_cached()
         if not hits:
             asked = await self._ask(entrant, batch, reply, timeline)
             tickets = [each.ticket if isinstance(each, Miss) else None for each in found]

@@ -40,7 +40,8 @@ _BODY_S = 30.0
 
 @dataclass(slots=True)
 class Request:
-    """What a handler needs of an ASGI request. `headers` holds the last value of each lower-case name.
+    """What a handler needs of an ASGI request. `headers` holds the value of each lower-case name; of a name that
+    comes several times all of them in order, joined by commas: one of them may be `no-store`.
 
     `model` is the one that the path names (None: the body does), which then stands for the body's.
     """
@@ -57,6 +58,11 @@ class Request:
 
     def __post_init__(self) -> None:
         self.headers = dict(self.raw_headers)
+        if len(self.headers) < len(self.raw_headers):
+            values: dict[bytes, list[bytes]] = {}
+            for name, value in self.raw_headers:
+                values.setdefault(name, []).append(value)
+            self.headers = {name: b", ".join(several) for name, several in values.items()}
 
     async def body(self, limit_bytes: int, *, is_json: bool = True) -> bytes:
         """The whole body, unpacked. Raises TooLarge, InvalidRequest (wrong type or coding, too slow) or ClientLeft."""

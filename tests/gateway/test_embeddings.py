@@ -183,6 +183,7 @@ async def test_only_what_is_stored_or_nothing_at_all() -> None:
         only = {"cache-control": "only-if-cached"}
         assert (await post(gateway, "a", headers=only)).status_code == 200
         assert (await post(gateway, ["a", "b"], headers=only)).status_code == 504
+        assert (await post(gateway, "a", headers=only | {"x-cache-mode": "off"})).status_code == 504
         old = {"cache-control": "max-age=0"}
         assert (await post(gateway, "a", headers=old)).headers["x-cache"] == "MISS"
 

@@ -153,6 +153,39 @@ async def test_only_if_cached_is_a_504_that_is_not_retried():
         assert upstream.calls == []
 
 
+@pytest.mark.parametrize(
+    ("text", "headers"),
+    [
+        ("Tell me another joke", {}),
+        ("hi", {"x-cache-mode": "off"}),
+        ("hi", {"x-cache-namespace": "n", "cache-control": "no-cache, only-if-cached"}),
+    ],
+)
+async def test_only_if_cached_never_asks_a_model_server_past_the_cache_either(text, headers):
+    async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
+        reply = await gateway.chat(text, headers={"cache-control": "only-if-cached"} | headers)
+        assert (reply.status_code, reply.json()["error"]["code"]) == (504, "cache_miss")
+        assert upstream.calls == []
+
+
+async def test_no_store_counts_in_whichever_of_several_cache_control_lines_it_stands():
+    async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
+        key = ("authorization", f"Bearer {gateway.key}")
+        body = {"model": "m1", "messages": [{"role": "user", "content": "hi"}]}
+        lines = [key, ("cache-control", "no-store"), ("cache-control", "max-age=60")]
+        reply = await gateway.client.post("/v1/chat/completions", json=body, headers=lines)
+        assert (reply.headers["x-cache"], reply.headers["x-cache-reason"]) == ("BYPASS", "no-store")
+        lines = [key, ("x-cache-mode", "off"), ("x-cache-mode", "semantic")]
+        two = await gateway.client.post("/v1/chat/completions", json=body, headers=lines)
+        assert (two.status_code, two.json()["error"]["param"]) == (400, "x-cache-mode")
+
+
+async def test_who_sends_no_key_is_told_how_to_send_one():
+    async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
+        reply = await gateway.client.post("/v1/chat/completions", json={})
+        assert "'Authorization: Bearer <key>'" in reply.json()["error"]["message"]
+
+
 async def test_two_tenants_never_see_each_others_answers_nor_ids():
     async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
         other = await gateway.new_key("umbrella")

@@ -40,12 +40,20 @@ class Walked:
 async def scan_vectors(
     store: ShardedStore, shard: int, seal: Seal, walked: Walked | None = None
 ) -> AsyncIterator[list[changes.Added]]:
-    async for names in scan_keys(store, shard, "[vn]:*", at_once=_VECTORS, walked=walked):
+    epochs: dict[bytes, bytes | None] = {}  # as they were when the walk came upon a namespace
+    # Who may leave in the middle has to be told of each page before the next is read.
+    at_once = _PAGE if walked is None else _VECTORS
+    async for names in scan_keys(store, shard, "[vn]:*", at_once=at_once, walked=walked):
         records = await answered(store.execute("MGET", *names, deadline=_soon())) if names else []
-        found = [changes.decode(record, seal) for record in records if record is not None]
-        added = [change for change in found if isinstance(change, changes.Added)]
-        epochs = await epochs_of(store, shard, {tag_of_space(each.space) for each in added})
-        yield [each for each in added if each.epoch == epochs[tag_of_space(each.space)]]
+        for begin in range(0, max(1, len(records)), _VECTORS):
+            found = [
+                changes.decode(each, seal) for each in records[begin : begin + _VECTORS] if each is not None
+            ]
+            added = [change for change in found if isinstance(change, changes.Added)]
+            epochs |= await epochs_of(
+                store, shard, {tag_of_space(each.space) for each in added} - epochs.keys()
+            )
+            yield [each for each in added if each.epoch == epochs[tag_of_space(each.space)]]
 
 
 async def scan_headers(

@@ -34,6 +34,7 @@ SIZES = (10_000, 100_000, 1_000_000)
 NAME = bytes(32)
 QUERIES = 1_000
 THRESHOLD = 0.9  # asked are neighbours of at least this cosine
+CLOSE = 1e-4
 FOREVER_S = 1e12
 CHANGES_FOR_S = 3.0
 REMOVED = 500
@@ -48,6 +49,7 @@ def main() -> None:
     base = embedded(real_texts())
     base = base[np.linalg.norm(base, axis=1) > 0]
     print(f"{len(base)} real texts; one thread; vectors kept as {storage()}")
+    on_real_texts(base)
     rows = [measured(base, n) for n in sorted({min(n, most) for n in SIZES})]
     print(json.dumps({"bench": "index", "rows": rows}))
 
@@ -70,6 +72,26 @@ def real_texts() -> list[str]:
             record = json.loads(line)
             texts.update(dict.fromkeys(record[key] for key in ("text", "a", "b") if key in record))
     return list(texts)
+
+
+def on_real_texts(base: Rows) -> None:
+    """Nothing turned: some texts are stored, in clusters though they are few, and others asked."""
+    shuffled = np.random.default_rng(1).permutation(base)
+    asked, stored = np.split(shuffled, [len(base) // 4])
+    spaces = Spaces(Plan(storage=storage(), flat=len(stored) // 2), most_bytes=64 << 30)
+    for entry_id, vector in enumerate(stored):
+        spaces.add(NAME, entry_id, vector, expires_at_s=FOREVER_S)
+    settle(spaces)
+    space = spaces.find(NAME)
+    assert space is not None
+    cosines = asked @ stored.T
+    rows = np.flatnonzero(cosines.max(axis=1) >= THRESHOLD)
+    found = [space.search(asked[row])[0][0] for row in rows]
+    is_right = cosines[rows, found] >= cosines[rows].max(axis=1) - CLOSE  # some texts are there twice
+    print(
+        f"real texts, {len(stored)} stored and {len(rows)} asked that are near one: recall {np.mean(is_right):.4f}"
+    )
+    spaces.close()
 
 
 def turned(rows: Rows, *, least: float, most: float, dice: np.random.Generator) -> Rows:

@@ -73,7 +73,7 @@ class Spaces:
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._plan = plan or Plan()
-        self._most_bytes = most_bytes
+        self.most_bytes = most_bytes
         self._wall = wall
         self._spaces: dict[bytes, Space] = {}  # least recently used first
         self._by_namespace: dict[bytes, set[bytes]] = {}
@@ -89,7 +89,7 @@ class Spaces:
         self._evicted = self._reloaded = self._rebuilds = 0  # the last: of those that are no more
 
     def __repr__(self) -> str:
-        used, most = self._bytes >> 20, self._most_bytes >> 20
+        used, most = self._bytes >> 20, self.most_bytes >> 20
         return f"Spaces({len(self._spaces)} spaces, {self._vectors} vectors, {used} of {most} MiB)"
 
     def __len__(self) -> int:
@@ -260,7 +260,7 @@ class Spaces:
             self._upkeep.note(dropped)
 
     def _make_room(self, newest: Space) -> None:
-        while self._bytes > self._most_bytes:
+        while self._bytes > self.most_bytes:
             name, oldest = next(iter(self._spaces.items()))
             if oldest is newest:
                 self.remove(name, next(iter(oldest.ids)))

@@ -26,6 +26,7 @@ _MANY_POINTS = 65_536
 _AT_ONCE = 8_192  # rows between two pauses
 _QUERIES = 256
 _NICENESS = 10
+_FEWEST_PROBES = 4  # a vector turned anyhow stays closer to its cluster than one of other words
 
 Pause = Callable[[], None]  # called between pieces of work; what it raises ends the work
 Ranks = list[int]
@@ -67,7 +68,7 @@ def probes_for(ranks: Sequence[int], *, recall: float, most: int) -> int:
         return most
     ordered = sorted(ranks)
     wanted = math.ceil((1 + recall) / 2 * len(ordered))
-    return max(1, min(most, ordered[wanted - 1] + 1))
+    return min(most, max(_FEWEST_PROBES, ordered[wanted - 1] + 1))
 
 
 def _yield_to_others() -> None:

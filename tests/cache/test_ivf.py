@@ -219,9 +219,10 @@ def test_the_rank_of_a_cluster_is_how_many_are_looked_into_before() -> None:
 @pytest.mark.parametrize(
     ("ranks", "most", "expected"),
     [
-        ([0] * 100, 50, 1),
+        ([0] * 100, 50, 4),
+        ([0] * 100, 2, 2),
         ([0] * 98 + [3, 9], 50, 10),  # a hundred tell little of one in a hundred
-        ([0] * 996 + [3, 9, 9, 9], 50, 1),  # of a thousand so many may be missed
+        ([5] * 996 + [9, 19, 19, 19], 50, 6),  # of a thousand so many may be missed
         ([0] * 50 + [20] * 50, 8, 8),
         ([], 8, 8),
     ],

@@ -13,7 +13,7 @@ from struct import Struct
 import msgspec
 
 from .model import Answer, Entry, Partition, Value
-from .sealing import Seal, Unsealable
+from .sealing import PLAIN, Seal, Unsealable
 
 _FORMAT = 2
 _FRAME = Struct(">BI")  # format, length of the header
@@ -94,6 +94,14 @@ def header_of(data: bytes) -> Header | int | None:
         return _headers.decode(memoryview(data)[_FRAME.size : end])
     except msgspec.MsgspecError:
         return None
+
+
+def is_sealed(data: bytes) -> bool | None:
+    """None where that cannot be told from the beginning of a record."""
+    if len(data) < _FRAME.size or not isinstance(header_of(data), Header):
+        return None
+    body = data[_FRAME.size + _FRAME.unpack_from(data)[1] :]
+    return not body.startswith(PLAIN) if len(body) >= len(PLAIN) else None
 
 
 def decode(data: bytes, *, entry_id: int, partition: Partition, epoch: bytes, seal: Seal) -> Entry | None:

@@ -14,7 +14,7 @@ from typing import Any
 from redis.exceptions import ResponseError
 
 from . import changes, entry_scripts
-from .entry_record import HEADER_BYTES, Header, header_of
+from .entry_record import HEADER_BYTES, Header, header_of, is_sealed
 from .errors import StoreUnavailable
 from .identity import changes_key, epoch_key, key_of, namespace_tag, tag_of_space
 from .interfaces import Argument, ShardedStore
@@ -22,6 +22,7 @@ from .sealing import Seal
 
 _STEP = 2_048  # keys that one step of a walk looks at: the store does nothing else for some tenths of a millisecond
 _PAGE = 256
+_SAMPLE, _LOOKED_FOR = 64, 8  # entries, in so many steps
 _VECTORS = 64  # that are opened while the loop waits
 _PAGE_S = 2.0
 _MOST_HEADER = 1 << 16
@@ -84,6 +85,22 @@ async def headers_of(
     tags = {each.namespace: namespace_tag(secret, each.namespace) for each in headers}
     epochs = await epochs_of(store, shard, set(tags.values()))
     return [each for each in headers if each.epoch == epochs[tags[each.namespace]]]
+
+
+async def sample_seals(store: ShardedStore, shard: int) -> tuple[int, int]:
+    """Sealed entries and others, of the first few that a walk comes by."""
+    pages = 0
+    async for names in scan_keys(store, shard, "e:*", at_once=_SAMPLE):
+        pages += 1
+        if names:
+            reading = store.script(
+                entry_scripts.STARTS, keys=names, args=[HEADER_BYTES - 1], deadline=_soon()
+            )
+            found = [each for each in map(is_sealed, await answered(reading)) if each is not None]
+            return sum(found), len(found) - sum(found)
+        if pages == _LOOKED_FOR:
+            break
+    return 0, 0
 
 
 async def scan_keys(

@@ -18,7 +18,7 @@ from typing import cast
 from . import changes, entry_record, entry_scripts
 from .accounts import Account, Accounts, account_of, accounts_of
 from .entry_record import Header, Record
-from .entry_scan import Walked, answered, headers_of, scan_headers, scan_vectors
+from .entry_scan import Walked, answered, headers_of, sample_seals, scan_headers, scan_vectors
 from .finding import EPOCH_BYTES, Finding
 from .identity import SHARDS, Keys, answer_id, era_key, key_of, namespace_tag, shard_of
 from .interfaces import Argument, Outcome, ShardedStore
@@ -195,6 +195,10 @@ class RedisEntries:
     def walk(self, shard: int, walked: Walked | None = None) -> AsyncIterator[list[Header]]:
         """The headers of all that may be served from the shard now, in pages, as `scan_vectors`."""
         return scan_headers(self._store, shard, secret=self._secret, wall=self._wall, walked=walked)
+
+    async def sample_seals(self, shard: int) -> tuple[int, int]:
+        """Of some entries of the shard, how many are sealed and how many are not."""
+        return await sample_seals(self._store, shard)
 
     async def account(self, owner: str) -> Account:
         """What the owner keeps, as its quota counts it."""

@@ -177,6 +177,11 @@ class Inventory:
         """The same by namespace, as far as that is known by then (monotonic)."""
         return await self._entries.accounts(owner, namespaces, until=until)
 
+    async def sample_seals(self) -> tuple[int, int]:
+        """Of some hundreds of entries, how many are sealed and how many are not."""
+        found = await asyncio.gather(*(self._entries.sample_seals(shard) for shard in range(identity.SHARDS)))
+        return sum(sealed for sealed, _ in found), sum(plain for _, plain in found)
+
     async def _pages(
         self, shard: int, selector: Selector, vector: Vector | None, walked: Walked
     ) -> AsyncIterator[list[Header]]:

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 _KEY_ID_BYTES = 4
 _NONCE_BYTES = 12
-_PLAIN = bytes(_KEY_ID_BYTES)  # the key id of what is not sealed
+PLAIN = bytes(_KEY_ID_BYTES)  # the key id of what is not sealed
 KEY_BYTES = 32
 
 
@@ -45,10 +45,10 @@ class Unsealed:
         self.refused = 0  # what another sealed
 
     def seal(self, body: bytes, *, place: bytes, header: bytes) -> bytes:
-        return _PLAIN + body
+        return PLAIN + body
 
     def open(self, sealed: bytes, *, place: bytes, header: bytes) -> bytes:
-        if not sealed.startswith(_PLAIN):
+        if not sealed.startswith(PLAIN):
             self.refused += 1
             raise Unsealable("sealed, and no key is configured")
         return sealed[_KEY_ID_BYTES:]

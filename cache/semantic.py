@@ -16,7 +16,7 @@ from .embed import EmbedQueue, NoEmbedder
 from .errors import EmbedderBusy, StoreUnavailable, UnfitText
 from .evidence import Evidence, Standing
 from .explain import Explanation, explain
-from .index import Spaces
+from .index import Cluster, Spaces
 from .interfaces import EntryStore
 from .lookup import Lookup, Parts
 from .model import Answer, Entry, Partition, Question, Rejected, Served, Step, Stored, Ticket, owner_of
@@ -164,6 +164,10 @@ class SemanticCache:
         if is_stored:
             self._parts.evidence.note_stored(ticket, answer)
         return Stored(is_stored, reason, (*steps, Step("store", started, self._parts.now())))
+
+    def clusters(self, namespace: str, *, most: int) -> list[Cluster]:
+        """The largest in this process's index. Not on the loop: a search may have to end first."""
+        return self._parts.spaces.clusters(identity.namespace_tag(self._secret, namespace), most=most)
 
     async def flush(self, namespace: str) -> None:
         """Forget a namespace; writes under way come to nothing. Raises `StoreUnavailable`."""

@@ -43,7 +43,7 @@ class Snapshots:
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._folder = folder
-        self._path = folder / "index.snapshot"
+        self.path = folder / "index.snapshot"
         self._owner = owner
         self._every_s = every_s
         self._at_end_s = at_end_s
@@ -54,7 +54,7 @@ class Snapshots:
 
     async def read(self) -> Snapshot:
         """Raises `SnapshotRefused` where there is none to start from, and nothing else for what is in the file."""
-        return await asyncio.to_thread(read, self._path, self._owner)
+        return await asyncio.to_thread(read, self.path, self._owner)
 
     @asynccontextmanager
     async def kept(self, spaces: Spaces, follower: Follower) -> AsyncIterator[None]:
@@ -103,7 +103,7 @@ class Snapshots:
                 raise _Abandoned
             time.sleep(0)  # the loop may go on
 
-        with writing(self._path, self._owner, contents, pause=pause) as writer:
+        with writing(self.path, self._owner, contents, pause=pause) as writer:
             for space in spaces:
                 pause()
                 writer.add(space.freeze())

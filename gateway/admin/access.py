@@ -81,7 +81,7 @@ def needs(context: AdminContext, permission: Permission) -> Callable[[Request], 
                 f"The role {key.role!r} may not do this; it needs the permission {permission!r}.",
                 headers=NO_RETRY,
             )
-        if permission not in ("read", "read-audit"):
+        if permission not in ("read", "read-audit"):  # texts are only told if that stands in the log
             await context.auditor.require()
         return actor
 

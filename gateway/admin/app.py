@@ -27,6 +27,8 @@ from .auditing import Auditor
 from .backends import PoolActs, backends_router
 from .body_limit import BodyLimit
 from .cache import cache_router
+from .cache_entries import entries_router
+from .cache_litellm import litellm_cache_router
 from .document import describe
 from .events import events_router
 from .idempotency import Once
@@ -50,7 +52,7 @@ class AdminContext:
 
     `publish` tells all workers of a change: its id (None: the store did not take it), and the workers of this host
     that have not acknowledged it. `ask_cache` asks a worker of this host (None: nobody answered in time).
-    `on_failed_login` is told the address of who had no right key.
+    `on_failed_login` is told the address of who had no right key. `shows_texts`: owners may see what was asked.
     """
 
     directory: Directory
@@ -69,6 +71,7 @@ class AdminContext:
     store: StoreClient
     ask_cache: Callable[[Wish], Awaitable[CacheTold | None]]
     events_secret: bytes | None
+    shows_texts: bool
 
 
 def create_app(context: AdminContext) -> FastAPI:
@@ -91,6 +94,8 @@ def create_app(context: AdminContext) -> FastAPI:
     app.include_router(usage_router(context))
     app.include_router(audit_router(context))
     app.include_router(cache_router(context))
+    app.include_router(entries_router(context))
+    app.include_router(litellm_cache_router(context))
     app.include_router(index_router(context))
     app.include_router(judges_router(context))
     app.include_router(admin_keys_router(context))

@@ -131,5 +131,7 @@ def answer_of(told: CacheTold | None) -> dict[str, Any]:
         raise Unavailable("No worker of this host answered in time.", code="workers_unavailable")
     if told.told is None:
         message = told.problem or "There is no answer."
+        if told.is_for_now:
+            raise Unavailable(message, code="cache_unavailable")
         raise NotFound(message) if told.is_unknown else InvalidRequest(message)
     return told.told

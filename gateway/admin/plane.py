@@ -90,6 +90,7 @@ class AdminPlane:
             store=store,
             ask_cache=ask_cache or _nobody,
             events_secret=_events_secret(settings),
+            shows_texts=settings.admin.shows_texts,
         )
 
     def app(self) -> FastAPI:

@@ -6,15 +6,16 @@ from typing import Final, Literal
 
 from .stored_keys import Role
 
-Permission = Literal["read", "operate", "write", "read-audit", "transfer", "admin-keys"]
+Permission = Literal["read", "operate", "write", "read-audit", "transfer", "read-texts", "admin-keys"]
 
 # read: tenants, services, keys, limits, usage. operate: disable and enable. write: make, change, rotate, delete.
-# transfer: export and import records with the hashes of their secrets.
+# transfer: export and import records with the hashes of their secrets, and entries of the cache. read-texts: what was
+# asked and answered, where the configuration shows it.
 PERMISSIONS: Final[dict[Role, frozenset[Permission]]] = {
     "viewer": frozenset({"read"}),
     "operator": frozenset({"read", "operate"}),
     "admin": frozenset({"read", "operate", "write", "read-audit"}),
-    "owner": frozenset({"read", "operate", "write", "read-audit", "transfer", "admin-keys"}),
+    "owner": frozenset({"read", "operate", "write", "read-audit", "transfer", "read-texts", "admin-keys"}),
 }
 
 

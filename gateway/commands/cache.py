@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,13 +12,26 @@ import typer
 
 from ..settings.reading import Settings
 from .admin_client import AdminClient
+from .cache_entries import clusters, flush, inspect, invalidate, stats
 from .cache_index import index
 from .cache_report import report
+from .cache_transfer import export, take_in
 from .terminal import AsJson, Config, fail, told_plainly
 
 cache = typer.Typer(help="The cache of a running Echogate.", no_args_is_help=True)
-cache.command("report")(report)
-cache.command("index")(index)
+_ELSEWHERE: dict[str, Callable[..., None]] = {
+    "report": report,
+    "stats": stats,
+    "index": index,
+    "inspect": inspect,
+    "clusters": clusters,
+    "invalidate": invalidate,
+    "flush": flush,
+    "export": export,
+    "import": take_in,
+}
+for name, command in _ELSEWHERE.items():
+    cache.command(name)(command)
 
 _MODES = ("off", "exact", "shadow", "semantic", "configured")
 

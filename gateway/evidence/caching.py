@@ -22,7 +22,6 @@ from cache import (
     ModelError,
     NoEmbedder,
     Plan,
-    Plan,
     RedisEntries,
     Sampling,
     SemanticCache,
@@ -42,6 +41,7 @@ from .judges import Judges, read_judges
 from .judging import Asker, ModelJudge, ServedAudits, Spending
 from .keeping import Keeping, keeping_of, open_entries
 from .modes import read_modes
+from .old_versions import OldVersions
 from .policy import CachePolicies
 from .tallies import Tallies
 from .witness import Witness
@@ -107,10 +107,29 @@ async def open_caching(
     witness = Witness(served, decisions, tallies)
     lease_s = settings.cache.claim_ms / 1000
     keeping = keeping_of(entries, embed, settings, secret=runtime.secret)
+    _let_old_versions_go(settings, runtime, stores["cache"], pools, keeping, stack)
     claims = Claims(stores["cache"], entries, secret=runtime.secret, lease_s=lease_s)
     return Caching(
         cache, policies, audits, witness, decisions, tallies, judges, claims, keeping, index, standing
     )
+
+
+def _let_old_versions_go(
+    settings: Settings,
+    runtime: Runtime,
+    store: StoreClient,
+    pools: Pools,
+    keeping: Keeping,
+    stack: AsyncExitStack,
+) -> None:
+    kept_s = settings.cache.old_versions_kept_s
+    if runtime.worker != 0 or kept_s is None:
+        return
+
+    def serving() -> set[str]:
+        return {f"{each.model}@{each.revision}" for each in pools.members()}
+
+    in_background(OldVersions(store, keeping.inventory, serving=serving, kept_s=kept_s).run, stack)
 
 
 async def _open_audits(

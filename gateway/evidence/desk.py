@@ -6,6 +6,8 @@ from typing import Any, Protocol
 
 import msgspec
 
+from .entry_wishes import EntryWish
+
 
 class ExplainRequest(msgspec.Struct, frozen=True, tag=True):
     """What would be done with this request of this tenant, of whichever endpoint its question is for?"""
@@ -54,7 +56,7 @@ class AskJudge(msgspec.Struct, frozen=True, tag=True):
     stored_answer: str
 
 
-Wish = ExplainRequest | ExplainPast | WhyNoHits | Report | ShadowCurves | AskJudge
+Wish = ExplainRequest | ExplainPast | WhyNoHits | Report | ShadowCurves | AskJudge | EntryWish
 
 
 class AskCache(msgspec.Struct, frozen=True, tag=True):
@@ -65,12 +67,14 @@ class AskCache(msgspec.Struct, frozen=True, tag=True):
 
 
 class CacheTold(msgspec.Struct, frozen=True, tag=True):
-    """From a worker. Where there is no answer, `problem` says why; `is_unknown`: what was asked about is not there."""
+    """From a worker. Where there is no answer, `problem` says why; `is_unknown`: what was asked about is not there;
+    `is_for_now`: it could be answered at another time."""
 
     ask_id: int
     told: dict[str, Any] | None = None
     problem: str | None = None
     is_unknown: bool = False
+    is_for_now: bool = False
 
 
 class CacheDesk(Protocol):

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import structlog
 from prometheus_client import CollectorRegistry
@@ -32,7 +33,6 @@ from ..store.client import StoreClient
 from ..telemetry import metrics_table as table
 from .background import in_background
 from .index_numbers import index_numbers
-from .index_numbers import index_numbers
 from .next_embedder import ReembeddingMetrics, open_reembedding
 
 _log = structlog.get_logger("gateway.evidence.index_life")
@@ -54,6 +54,7 @@ class IndexLife:
     follower: Follower | None = None
     snapshots: Counter[str] = field(default_factory=Counter)
     reembedding: Reembedding | None = None
+    snapshot_path: Path | None = None
 
 
 async def open_index(
@@ -100,7 +101,8 @@ async def open_index(
     if snapshots is not None:
         await stack.enter_async_context(snapshots.kept(spaces, follower))
     reembedding = await open_reembedding(settings, runtime, store, embed, entries, follower, stack)
-    return IndexLife(spaces, follower, outcomes, reembedding)
+    path = None if snapshots is None else snapshots.path
+    return IndexLife(spaces, follower, outcomes, reembedding, path)
 
 
 def _snapshots(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry
@@ -31,9 +31,7 @@ def open_entries(settings: Settings, store: StoreClient, *, secret: bytes) -> Re
     """Raises SettingsError where a key is not where the settings say."""
     keys = read_encrypt_keys(settings.store.encrypt_keys)
     seal = AesGcmSeal(keys) if keys else Unsealed()
-    usual = _quota(settings.cache.quota)
-    own = {tenant: _quota(quota) for tenant, quota in settings.cache.quotas.items()}
-    return RedisEntries(store, secret=secret, seal=seal, quota_of=lambda owner: own.get(owner, usual))
+    return RedisEntries(store, secret=secret, seal=seal, quota_of=_quotas(settings))
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +41,7 @@ class Keeping:
     inventory: Inventory
     transfer: Transfer
     seal: Seal
+    quota_of: Callable[[str], Quota]
 
 
 def keeping_of(
@@ -57,7 +56,13 @@ def keeping_of(
         most_ttl_s=settings.cache.ttl_s,
         max_entry_bytes=settings.cache.max_entry_kib << 10,
     )
-    return Keeping(inventory, transfer, entries.seal)
+    return Keeping(inventory, transfer, entries.seal, _quotas(settings))
+
+
+def _quotas(settings: Settings) -> Callable[[str], Quota]:
+    usual = _quota(settings.cache.quota)
+    own = {tenant: _quota(quota) for tenant, quota in settings.cache.quotas.items()}
+    return lambda owner: own.get(owner, usual)
 
 
 def _quota(settings: QuotaSettings) -> Quota:

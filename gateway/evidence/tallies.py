@@ -150,11 +150,15 @@ class Tallies:
             writes.append(self._store.script(_ADD, keys=keys, args=counted, deadline=deadline))
         await asyncio.gather(*writes)
 
+    async def labels(self) -> list[str]:
+        """Of all namespaces that were asked in the last month. Raises OSError or RedisError."""
+        names = await self._store.execute("SMEMBERS", _NAMES, deadline=self._now() + _PATIENCE_S)
+        return sorted(name.decode() for name in names)
+
     async def read(self, days: int, *, tenant: str | None = None) -> dict[str, Totals]:
         """Of each namespace (of this tenant only), over so many days up to now. Raises OSError or RedisError."""
         deadline = self._now() + _PATIENCE_S
-        names = await self._store.execute("SMEMBERS", _NAMES, deadline=deadline)
-        labels = sorted(name.decode() for name in names)
+        labels = await self.labels()
         wanted = [label for label in labels if tenant is None or label.startswith(f"{tenant}/")]
         found = await asyncio.gather(*(self._read(label, days, deadline) for label in wanted))
         return {label: totals for label, totals in zip(wanted, found, strict=True) if totals.requests}

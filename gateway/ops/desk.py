@@ -7,6 +7,7 @@ from typing import Any
 from redis.exceptions import RedisError
 
 from backends import Pools
+from cache import CacheError, UnfitText
 
 from ..errors import ApiError
 from ..evidence.caching import Caching
@@ -21,6 +22,7 @@ from ..evidence.desk import (
     WhyNoHits,
 )
 from .calibrate_shadow import shadow_curves
+from .entries import EntriesDesk, problem_of
 from .explain import explain_past, explain_request
 from .judging import JudgeDesk
 from .report import report
@@ -35,14 +37,17 @@ class OpsDesk:
         self._pools = pools
         self._secret = secret
         self._judges = JudgeDesk(pools)
+        self._entries = EntriesDesk(caching, pools)
 
     async def answer(self, ask: AskCache) -> CacheTold:
         try:
             told = await self._told(ask)
         except ApiError as error:
             return CacheTold(ask.ask_id, problem=error.message)
-        except (OSError, RedisError):
-            return CacheTold(ask.ask_id, problem="The store does not answer.")
+        except (OSError, RedisError, CacheError) as error:
+            return CacheTold(
+                ask.ask_id, problem=problem_of(error), is_for_now=not isinstance(error, UnfitText)
+            )
         if told is None:
             return CacheTold(
                 ask.ask_id, problem="Nothing is known of that request (any more).", is_unknown=True
@@ -69,3 +74,5 @@ class OpsDesk:
                 return await shadow_curves(wish, self._caching)
             case AskJudge() as wish:
                 return await self._judges.ask(wish)
+            case _:
+                return await self._entries.told(ask.wish)

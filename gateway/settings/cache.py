@@ -101,14 +101,6 @@ class IndexSettings(Section):
     recall: Annotated[float, Field(ge=0.5, le=1)] = 0.99
 
 
-class IndexSettings(Section):
-    """Of a worker's vectors: how they are kept, what they may take, and what share of the nearest must be found."""
-
-    storage: Literal["float32", "float16"] = "float32"
-    memory_mib: Annotated[int, Field(ge=1, le=1_000_000)] = 512
-    recall: Annotated[float, Field(ge=0.5, le=1)] = 0.99
-
-
 class NamespaceSettings(Section):
     """What one namespace has otherwise than the rest of the cache; null: nothing."""
 
@@ -137,6 +129,7 @@ class CacheSettings(Section):
     scope: Literal["tenant", "service", "user"] = "tenant"
     claim_ms: Annotated[int, Field(ge=0, le=60_000)] = 2_000
     snapshot_every_s: Annotated[float, Field(ge=1, le=86_400)] | None = 300.0
+    old_versions_kept_s: Annotated[float, Field(ge=0, le=31 * 86_400)] | None = 3_600.0
     decisions_kept_s: Annotated[int, Field(ge=60, le=86_400)] = 3_600
     embedder: EmbedderSettings = EmbedderSettings()
     index: IndexSettings = IndexSettings()

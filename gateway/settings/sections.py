@@ -104,13 +104,15 @@ class ServerSettings(Section):
 
 class AdminSettings(Section):
     """`audit_key_env` names the environment variable of the audit log's key; null: `audit.key` in the data folder.
-    `events_secret_env` names that of the secret which signs events; null: events need an admin key."""
+    `events_secret_env` names that of the secret which signs events; null: events need an admin key. `shows_texts`:
+    owners may see, and take out, what people asked and were answered."""
 
     bind: Bind = "127.0.0.1:8081"
     tls: AdminTlsSettings | None = None
     trusted_proxies: Proxies = ()
     audit_key_env: str | None = None
     events_secret_env: str | None = None
+    shows_texts: bool = False
 
 
 def _checked_store_url(url: str) -> str:

@@ -6,7 +6,7 @@ async with running_admin(folder) as admin:
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +18,7 @@ from starlette.types import ASGIApp
 
 from gateway.admin.plane import AdminPlane
 from gateway.admin.stored_keys import AdminKeys, Role, mint
+from gateway.evidence.desk import CacheTold, Wish
 from gateway.host.control import ControlRecord
 from gateway.host.data_folder import DataFolder
 from gateway.host.runtime import Readiness
@@ -78,7 +79,12 @@ class Admin:
 
 @asynccontextmanager
 async def running_admin(
-    folder: Path, *, url: str | None = None, owner: str | None = None, settings: Settings | None = None
+    folder: Path,
+    *,
+    url: str | None = None,
+    owner: str | None = None,
+    settings: Settings | None = None,
+    ask_cache: Callable[[Wish], Awaitable[CacheTold | None]] | None = None,
 ) -> AsyncIterator[Admin]:
     """Over a store of its own, or over the one that `url` names, which may have an `owner`'s key already."""
     async with AsyncExitStack() as stack:
@@ -98,6 +104,7 @@ async def running_admin(
             metrics=host.metrics,
             readiness=host.readiness,
             pools=HostPools(settings, store, config=None, fleet=lambda: None, registry=CollectorRegistry()),
+            ask_cache=ask_cache,
         )
         app = plane.app()
         await stack.enter_async_context(plane.attending("127.0.0.1:8081"))

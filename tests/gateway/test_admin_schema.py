@@ -22,7 +22,10 @@ CHECKS = (
     "response_schema_conformance,negative_data_rejection,unsupported_method,ignored_auth"
 )
 # Here are no workers to be asked: these are 503.
-ASK_WORKERS = "backends$|backends/route|cache/(report|why-no-hits|explain|shadow|judgements)"
+ASK_WORKERS = (
+    "backends$|backends/route|"
+    "cache/(report|why-no-hits|explain|shadow|judgements|stats|clusters|entries|invalidate|flush|export|import)"
+)
 
 
 @pytest.mark.full

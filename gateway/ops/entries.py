@@ -1,0 +1,195 @@
+"""What a worker does with the entries that the cache keeps when admins ask: list, remove, flush, take out and in."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from backends import Pools
+from cache import EmbedderBusy, Header, NotAnEntry, Progress, Record, UnfitText
+
+from ..errors import InvalidRequest
+from ..evidence.caching import Caching
+from ..evidence.entry_wishes import (
+    CacheStats,
+    EntryWish,
+    ExportEntries,
+    FlushNamespace,
+    ImportEntries,
+    ListEntries,
+    RemoveEntries,
+    TellClusters,
+)
+from ..evidence.policy import label_of, split_label
+from .entries_chosen import selector_of
+from .entries_stats import cache_stats, known_labels, tell_clusters
+
+PAGE_S = 2.0
+PAGE_BYTES = 2 << 20
+_READ_AT_ONCE = 8
+_FLUSHED_AT_MOST = 10_000
+_TEXT = 2_000  # characters of each that are shown
+
+
+class EntriesDesk:
+    """Answers what admins wish of entries. Raises ApiError, CacheError, OSError or RedisError."""
+
+    def __init__(self, caching: Caching, pools: Pools) -> None:
+        self._caching = caching
+        self._pools = pools
+
+    async def told(self, wish: EntryWish) -> dict[str, Any]:
+        match wish:
+            case ListEntries():
+                return await list_entries(wish, self._caching)
+            case RemoveEntries():
+                return await remove_entries(wish, self._caching)
+            case FlushNamespace():
+                return await flush_namespace(wish, self._caching, self._pools.models())
+            case ExportEntries():
+                return await export_entries(wish, self._caching)
+            case ImportEntries():
+                return await import_entries(wish, self._caching)
+            case TellClusters():
+                return await tell_clusters(wish, self._caching)
+            case CacheStats():
+                return await cache_stats(wish, self._caching)
+
+
+async def list_entries(wish: ListEntries, caching: Caching) -> dict[str, Any]:
+    inventory = caching.keeping.inventory
+    progress = _progress(wish.after, most=wish.limit)
+    selector = await selector_of(wish.chosen, caching)
+    if not wish.with_texts:
+        found = [
+            entry_told(each) async for page in inventory.headers(selector, progress=progress) for each in page
+        ]
+    else:
+        progress.at_once = _READ_AT_ONCE
+        found = [_with_texts(each) async for each in inventory.records(selector, progress=progress)]
+    return {"object": "list", "data": found, **_further(progress)}
+
+
+async def remove_entries(wish: RemoveEntries, caching: Caching) -> dict[str, Any]:
+    progress = _progress(wish.after)
+    selector = await selector_of(wish.chosen, caching)
+    done = await caching.keeping.inventory.invalidate(selector, dry_run=wish.is_dry_run, progress=progress)
+    return {
+        "object": "cache.invalidation",
+        "dry_run": wish.is_dry_run,
+        "found": done.found,
+        "removed": done.removed,
+        "namespaces": [{**_names(label), "found": found} for label, found in sorted(done.namespaces.items())],
+        **_further(done),
+    }
+
+
+async def flush_namespace(wish: FlushNamespace, caching: Caching, models: list[str]) -> dict[str, Any]:
+    """`models` are those of the pools: they may have entries that nobody has counted."""
+    labels = {
+        label
+        for label in await known_labels(caching)
+        for tenant, namespace, model in [split_label(label)]
+        if wish.tenant in (None, tenant)
+        and wish.namespace in (None, namespace)
+        and wish.model in (None, model)
+    }
+    if wish.tenant is not None and wish.namespace is not None:
+        named = models if wish.model is None else [wish.model]
+        labels |= {label_of(wish.tenant, wish.namespace, model) for model in named}
+    if len(labels) > _FLUSHED_AT_MOST:
+        raise InvalidRequest(
+            f"There are {len(labels)} namespaces, more than {_FLUSHED_AT_MOST}: flush those of one tenant at a time."
+        )
+    if not wish.is_dry_run:
+        for label in sorted(labels):
+            await caching.cache.flush(label)
+    told = [_names(label) for label in sorted(labels)]
+    return {"object": "cache.flush", "dry_run": wish.is_dry_run, "namespaces": told}
+
+
+async def export_entries(wish: ExportEntries, caching: Caching) -> dict[str, Any]:
+    size, lines, too_large = 0, [], 0
+    progress = _progress(wish.after, is_enough=lambda: size >= PAGE_BYTES)
+    progress.at_once = _READ_AT_ONCE
+    selector = await selector_of(wish.chosen, caching)
+    async for line in caching.keeping.transfer.lines(selector, progress=progress):
+        if len(line) > PAGE_BYTES:
+            too_large += 1
+            continue
+        size += len(line)
+        lines.append(line.decode())
+    return {"object": "cache.export", "lines": lines, "too_large": too_large, **_further(progress)}
+
+
+async def import_entries(wish: ImportEntries, caching: Caching) -> dict[str, Any]:
+    """Lines that are none are told by their place, and the others are taken in nonetheless."""
+    outcomes: Counter[str] = Counter()
+    refused = []
+    for number, line in enumerate(wish.lines, 1):
+        try:
+            outcomes[await caching.keeping.transfer.take_in(line.encode("utf-8", "surrogatepass"))] += 1
+        except NotAnEntry as error:
+            refused.append({"line": number, "reason": str(error)})
+    return {"object": "cache.import", "outcomes": dict(sorted(outcomes.items())), "refused": refused}
+
+
+def entry_told(header: Header) -> dict[str, Any]:
+    """All that can be told of it without a text."""
+    return {
+        "id": f"{header.entry_id:016x}",
+        **_names(header.namespace),
+        "created_at": _moment(header.created_at_s),
+        "expires_at": _moment(header.expires_at_s),
+        "bytes": header.size,
+        "is_similar": header.is_similar,
+        "tagged": sorted(header.tags),
+    }
+
+
+def problem_of(error: Exception) -> str:
+    match error:
+        case UnfitText(reason=reason):
+            return f"alike: nothing can be compared with this text: {reason}."
+        case EmbedderBusy():
+            return "The embedder is busy: ask again."
+        case _:
+            return "The store does not answer."
+
+
+def _with_texts(record: Record) -> dict[str, Any]:
+    entry = record.entry
+    return {
+        **entry_told(record.header),
+        "question": entry.question[:_TEXT],
+        "answer": entry.answer.text[:_TEXT],
+        "origin": dict(entry.answer.origin),
+    }
+
+
+def _progress(
+    after: str | None, *, most: int | None = None, is_enough: Callable[[], bool] = lambda: False
+) -> Progress:
+    until = time.monotonic() + PAGE_S
+    try:
+        return Progress(after, most, is_enough=lambda: is_enough() or time.monotonic() > until)
+    except ValueError as error:
+        raise InvalidRequest(
+            f"after: {error}; expected `next` of the answer before.", param="after"
+        ) from error
+
+
+def _further(progress: Progress) -> dict[str, Any]:
+    done = 1.0 if progress.place is None else progress.shards_done / max(1, progress.shards)
+    return {"has_more": progress.place is not None, "next": progress.place, "progress": round(done, 3)}
+
+
+def _names(label: str) -> dict[str, str]:
+    return dict(zip(("tenant", "namespace", "model"), split_label(label), strict=True))
+
+
+def _moment(at_s: float) -> str:
+    return datetime.fromtimestamp(at_s, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

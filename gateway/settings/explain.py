@@ -124,3 +124,8 @@ def _cache(settings: Settings) -> Iterator[str]:
             f"Similar questions are answered from the cache by policy {cache.policy}, from a similarity of "
             f"{cache.threshold:g} on, with the embedder {cache.embedder.kind}."
         )
+        if cache.audits.judge not in ("agreement", *settings.pools):
+            yield (
+                f"cache.audits.judge is {cache.audits.judge}, which no pool serves: audits find nothing, and nobody "
+                "notices wrong hits. Name a model under `pools`, or agreement."
+            )

@@ -8,7 +8,7 @@ settings/errors.py.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -73,7 +73,9 @@ class Settings(BaseSettings):
         if names := unknown_variables(cls, os.environ, prefix=ENV_PREFIX):
             raise SettingsError("\n".join(names))
         try:
-            return cls(**(_read_yaml(path) if path is not None else {}))
+            content = _read_yaml(path) if path is not None else {}
+            # A section of which every line is commented out is null.
+            return cls(**{k: v for k, v in content.items() if v is not None or k not in cls.model_fields})
         except ValidationError as error:
             raise SettingsError(explain(cls, error, source=path)) from error
         except ValueError as error:  # pydantic-settings: a variable that should hold JSON does not
@@ -93,7 +95,7 @@ class Settings(BaseSettings):
 
 def _read_yaml(path: Path) -> dict[str, Any]:
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = _once_each(path, path.read_text(encoding="utf-8"))
     except OSError as error:
         raise SettingsError(f"cannot read the configuration {path}: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -105,6 +107,40 @@ def _read_yaml(path: Path) -> dict[str, Any]:
             f"{path}: expected a mapping of settings at the top, such as `server:` or `pools:`"
         )
     return content
+
+
+def _once_each(path: Path, text: str) -> Any:
+    """The content of a YAML text. The parser would keep the last of two equal keys: half a configuration, silently."""
+    loader = yaml.SafeLoader(text)
+    try:
+        root = loader.get_single_node()
+        for mapping in _mappings(root):
+            names = [
+                key for key, _ in mapping.value if isinstance(key, yaml.ScalarNode) and key.value != "<<"
+            ]
+            first = {key.value: key for key in reversed(names)}
+            for key in names:
+                if key is not first[key.value]:
+                    line = key.start_mark.line + 1
+                    raise SettingsError(f"{path}: line {line} says {key.value!r} again: say it once")
+        return None if root is None else loader.construct_document(root)
+    finally:
+        loader.dispose()
+
+
+def _mappings(root: yaml.Node | None) -> Iterator[yaml.MappingNode]:
+    """All of a document, each once, whatever its aliases repeat."""
+    nodes, seen = [root], set[int]()
+    while nodes:
+        node = nodes.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, yaml.SequenceNode):
+            nodes += node.value
+        elif isinstance(node, yaml.MappingNode):
+            nodes += [value for _, value in node.value]
+            yield node
 
 
 def read_audit_key(name: str) -> bytes:

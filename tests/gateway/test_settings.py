@@ -11,7 +11,7 @@ import yaml
 from pydantic import BaseModel, TypeAdapter
 
 from gateway.settings.errors import SettingsError, setting_paths
-from gateway.settings.explain import problems
+from gateway.settings.explain import problems, sentences
 from gateway.settings.pools import MemberSettings
 from gateway.settings.reading import Settings, read_api_key, read_otel_environment
 
@@ -54,6 +54,31 @@ def said(value: str) -> Any:
         return json.loads(value)
     except ValueError:
         return value
+
+
+def test_a_key_that_comes_twice_is_refused_where_it_comes_again(tmp_path: Path) -> None:
+    """A second `pools:` would silently take the place of the first."""
+    said = refusal(tmp_path, 'pools: {m: ["http://x"]}\nserver: {workers: 2}\npools: {n: ["http://y"]}\n')
+    assert "line 3 says 'pools' again" in said
+    assert "line 1 says 'workers' again" in refusal(tmp_path, "server: {workers: 2, workers: 3}\n")
+
+
+def test_a_section_of_which_every_line_is_commented_out_is_as_by_default(tmp_path: Path) -> None:
+    assert load(tmp_path, "server:\n  # workers: 4\npools:\n") == Settings.load(None)
+    assert "srever" in refusal(tmp_path, "srever:\n")
+
+
+def test_a_judge_that_no_pool_serves_is_told(tmp_path: Path) -> None:
+    """It finds nothing, ever: nobody would notice wrong hits."""
+    text = 'pools: {m: ["http://x"]}\ncache: {embedder: {model: /}, audits: {judge: %s}}\n'
+    assert "judge is mm, which no pool serves" in " ".join(sentences(load(tmp_path, text % "mm")))
+    for usable in ("m", "agreement"):
+        assert "no pool serves" not in " ".join(sentences(load(tmp_path, text % usable)))
+
+
+def test_merges_are_no_repetition(tmp_path: Path) -> None:
+    text = "prices: {m: &m {input: 1, output: 2}, n: {<<: *m, output: 3, <<: *m}}\n"
+    assert load(tmp_path, text).prices["n"].output == 3
 
 
 def test_without_a_file_it_serves_on_localhost_with_the_embedded_store(tmp_path: Path) -> None:

@@ -63,10 +63,12 @@ def command(port: int, *, context: int = 2048) -> list[str]:
 
 
 @contextlib.contextmanager
-def running_llama() -> Iterator[Llama]:
-    """Started and answering; killed at the end if it still runs."""
+def running_llama(*, context: int = 2048) -> Iterator[Llama]:
+    """Started and answering; killed at the end if it still runs. Of the context each of four slots has a quarter."""
     port = free_port()
-    with subprocess.Popen(command(port), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+    with subprocess.Popen(
+        command(port, context=context), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
         try:
             deadline_s = time.monotonic() + _START_S
             while not is_answering(port):

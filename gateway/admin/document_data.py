@@ -247,7 +247,7 @@ def _generated() -> dict[str, Any]:
         },
         "content": {
             "application/json": {"schema": {"type": "object"}},
-            "text/event-stream": {"schema": {"type": "string"}},
+            "text/event-stream": {"schema": {"type": "object", "properties": {"data": {"type": "string"}}}},
         },
     }
 

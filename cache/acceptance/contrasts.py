@@ -57,6 +57,11 @@ hundred thousand million billion
 """
 # "Turn it off on my phone" is about off: the other is a preposition far more often.
 _PREPOSITIONS = frozenset(("on", "in", "up", "over"))
+_CHECKS = frozenset(("check", "checks", "checked", "checking"))
+_BEFORE_NOUN_WORDS = (
+    "the my a an your this that our their by with or and of paper bank cash deposit in for via per"
+)
+_BEFORE_NOUN = frozenset(_BEFORE_NOUN_WORDS.split())
 _SPELLINGS = {
     "feet": "foot", "metre": "meter", "kilometre": "kilometer", "km": "kilometer", "centimetre": "centimeter",
     "cm": "centimeter", "millimetre": "millimeter", "mm": "millimeter", "kilo": "kilogram",
@@ -109,13 +114,20 @@ def members_zh(text: str) -> dict[int, frozenset[str]]:
     return {number: sides for number, sides in used.items() if sides}
 
 
-def members(stems: list[str]) -> dict[int, frozenset[str]]:
+def members(words: list[str], stems: list[str]) -> dict[int, frozenset[str]]:
     """Which groups a text uses, and with which sides."""
     used: dict[int, frozenset[str]] = {}
-    for word in stems:
-        for group, side in _GROUPS_OF.get(word, ()):
+    for at, (word, stemmed) in enumerate(zip(words, stems, strict=True)):
+        if stemmed not in _GROUPS_OF or (word in _CHECKS and _is_verb(words, at)):
+            continue
+        for group, side in _GROUPS_OF[stemmed]:
             used[group] = used.get(group, frozenset()) | {side}
     return {group: sides - _PREPOSITIONS or sides for group, sides in used.items()}
+
+
+def _is_verb(words: list[str], at: int) -> bool:
+    """To check something, and not to pay by check."""
+    return at == 0 or words[at - 1] not in _BEFORE_NOUN or words[at] in ("checked", "checking")
 
 
 def _sides(groups: str) -> list[dict[str, str]]:

@@ -29,6 +29,23 @@ _RELATIVE = re.compile(
     r"|monday|tuesday|wednesday|thursday|friday|saturday|sunday)"
     r"|(?P<day>day before yesterday|day after tomorrow|today|tonight|tomorrow|yesterday|ago))\b"
 )
+# When something happened, beside the question: "I lost it yesterday. What now?"
+_PAST = re.compile(
+    r"\b(?:earlier |since |about |around |on |the )*(?P<when>day before yesterday|yesterday|today|tonight"
+    r"|this (?:morning|afternoon|evening|week|month)|last (?:night|week|weekend|month|monday|tuesday|wednesday|thursday"
+    r"|friday|saturday|sunday))\b"
+    r"|\b(?:(?P<count>\d+|an?)|some|(?:an? )?few|(?:an? )?couple(?: of)?|several)"
+    r" (?P<unit>minute|hour|day|week|month)s? ago\b"
+)
+_ASKS = (
+    r"(?:what|when|where|which|who|whom|whose|why|how|is|are|was|were|do|does|did|can|could|will|would|should"
+    r"|show|list|give|tell|find|count|summari[sz]e|please)\b"
+)
+_SENTENCE = re.compile(rf"(?:(?!,? (?:so |and |but )?{_ASKS})[^.?!(])+[.?!(]*|.", re.DOTALL)
+_TELLS = re.compile(
+    r"(?=.*\b(?:i|we|my|our|someone|somebody)\b)"
+    rf"\W*(?!{_ASKS})[^?]*$"
+)
 _SAME_WHICH = {"previous": "last", "past": "last", "coming": "next"}
 _RELATIVE_ZH = {
     word: line.split()[0]
@@ -90,6 +107,22 @@ def take_dates(lowered: str) -> tuple[frozenset[str], str]:
         lowered = pattern.sub(note, lowered)
     undated = _NUMBERS_ALONE.sub(lambda match: _only_numbers(match, found), lowered)
     return frozenset(found), undated
+
+
+def take_told(lowered: str) -> tuple[frozenset[str], str]:
+    """When things happened, by the sentences in which somebody tells of them without asking; and the text without."""
+    found: set[str] = set()
+
+    def note(match: re.Match[str]) -> str:
+        found.add(match["when"] or f"{match['count'] or 'few'} {match['unit']} ago")
+        return " "
+
+    def read(sentence: re.Match[str]) -> str:
+        return _PAST.sub(note, sentence[0]) if _TELLS.match(sentence[0]) else sentence[0]
+
+    if _PAST.search(lowered):
+        lowered = _SENTENCE.sub(read, lowered)
+    return frozenset(found), lowered
 
 
 def relative_times(lowered: str) -> frozenset[str]:

@@ -105,9 +105,11 @@ def spoken(words: frozenset[str]) -> frozenset[str]:
 
 
 def are_variants(one: str, other: str) -> bool:
-    """India and Indian, Nevada and Nevadan: one grown from the other. Not Niger and Nigeria."""
+    """India and Indian, ATM and ATMs, Nevada and Nevadan: one grown from the other. Not Niger and Nigeria."""
     if one in _KNOWN and other in _KNOWN:
         return False
+    if len(one) > 2 and len(other) > 2 and (one + "s" == other or other + "s" == one):  # ATM, ATMs
+        return True
     shared = next(
         (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
     )

@@ -1,34 +1,39 @@
 """Reads what a text denies. "With a visa" and "without a visa" are near neighbours and different questions.
 
 What counts is not that one text says "not" and the other does not ("my refund hasn't arrived" asks the
-same as "where is my refund"), but that one denies what the other affirms.
+same as "where is my refund"), but that one denies what the other affirms. Where the other says it in a word of
+its own ("is missing" for "isn't there"), or asks the way to what one cannot do, nothing is contradicted.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-_DETERMINER_WORDS = "my your our his her their its the a an this that these those"
-_NO_THING_WORDS = (
-    "no without none non neither nor lack lacks lacking stop stops stopping avoid avoiding prevent preventing"
-    " except excluding"
-)
-_NO_WORDS = """
-    not non never without none nobody nothing neither nor cannot cant wont dont doesnt didnt isnt arent
-    wasnt werent hasnt havent shouldnt couldnt wouldnt no unable avoid avoiding prevent preventing
-    refuse refuses refusing refused stop stops stopping lack lacks lacking hardly barely scarcely except excluding
+from .contrasts import stem
+from .denials import NEGATIVE, Denial, denial
+from .pleas import sought, unable_to
+
+# What goes wrong, or is not over yet: where one text says so, the other may say "not".
+_TROUBLE_WORDS = """
+    lost lose losing missing gone stolen stuck broken fail fails failed failing decline declined declining
+    reject rejected denied wrong incorrect incorrectly error errors trouble problem problems issue issues
+    pending waiting late delayed
 """
-_NO = frozenset(_NO_WORDS.split())
+_TROUBLE = frozenset(stem(word) for word in _TROUBLE_WORDS.split())
 # Forms that ask for the same with and without the negation.
 _HOLLOW = re.compile(
     r"^(?:isn't|aren't|wasn't|weren't|doesn't|didn't|won't|wouldn't|couldn't|shouldn't|can't|haven't|hasn't)\b"
     r"(?=.*\?\W*$)"
     r"|^don't(?= (?:i|you|we|they|people|the|my|your)\b.*\?\W*$)"
+    r"|\bnot sure\b|\b(?:don't|do not) know (?=why|what|if|whether)"
     r"|,\s*(?:is|are|was|were|do|does|did|wo|would|could|should|ca|have|has)n't (?:it|he|she|they|we|you|i)\b"
     r"|\bor not\b|\bwhy not\b|\bnot only\b(?=.*\bbut\b)|\bno\.? (?=\d)|\bno longer\b(?= than)|\bcan't wait\b|\bif not\b"
 )
+_NOT_YET = re.compile(r"\byet to\b")
+# "Doesn't seem to work" is about working.
+_SEEMING = re.compile(r"\b(?:seem|appear)(?:s|ed)? to\b(?: be\b)?")
+_SHOULD_NOT = re.compile(r"\bshould not\b")
 # Other ways to say "without".
 _WITHOUT = re.compile(
     r"\b(?P<thing>\w+)-free\b|\bfree (?:of|from)\b(?! charge)"
@@ -36,10 +41,7 @@ _WITHOUT = re.compile(
 )
 _CLAUSE = re.compile(r"[.,;:?!()]|\b(?:but|and|because|so|if|when|while|although|then)\b")
 _TOKEN = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
-_NOUN_REACH = 2
 _ALIKE = 0.7
-_DETERMINERS = frozenset(_DETERMINER_WORDS.split())
-_NO_THING = frozenset(_NO_THING_WORDS.split())
 
 _IDIOMS_ZH = re.compile(
     "不错|不同|不过|不管|不如|不好意思|对不起|差不多|了不起|不客气|不仅|不但|不断|不得不|不妨|何不|无聊|无线|无数|无论|非常|非洲|没关系"
@@ -53,37 +55,86 @@ _NO_ZH = re.compile("不|没有?|无法|无|未|别|勿|非|取消|禁止|拒绝
 
 @dataclass(frozen=True, slots=True)
 class Polarity:
-    """`denied` and `affirmed` are stems; a word denied anywhere is not among the affirmed."""
+    """All are stems. A word denied anywhere is not among the affirmed, and one behind "before" (`ahead`) is neither.
+
+    Of each of `either` one word at least is denied. `count` is how often the text denies. `troubles` are what goes
+    wrong by its own word, `unable` what somebody says they cannot do, `sought` what the way to is asked for.
+    """
 
     denied: frozenset[str]
     affirmed: frozenset[str]
     count: int
+    either: tuple[frozenset[str], ...] = ()
+    ahead: frozenset[str] = frozenset()
+    troubles: frozenset[str] = frozenset()
+    unable: frozenset[str] = frozenset()
+    sought: frozenset[str] = frozenset()
+
+    @property
+    def is_report(self) -> bool:
+        """Something is not as it should be."""
+        return bool(self.count or self.troubles)
+
+    @property
+    def said(self) -> frozenset[str]:
+        return self.denied.union(self.affirmed, self.ahead, *self.either)
 
     def contradicts(self, other: Polarity) -> bool:
-        if self.denied & other.affirmed or other.denied & self.affirmed:
+        if self._is_put_otherwise(other) or other._is_put_otherwise(self):
+            return False
+        if self._denies(other) or other._denies(self):
             return True
-        one, two = self.denied | self.affirmed, other.denied | other.affirmed
+        one, two = self.said, other.said
         # Word for word the same but for a "not": whatever it denies.
         is_alike = len(one & two) > _ALIKE * len(one | two) or not (one | two)
         return (self.count - other.count) % 2 == 1 and is_alike
 
+    def _denies(self, other: Polarity) -> bool:
+        is_either = any(words and words <= other.affirmed for words in self.either)
+        return is_either or not self.denied.isdisjoint(other.affirmed)
 
-def polarity(lowered: str, *, stem: dict[str, str], little: frozenset[str]) -> Polarity:
-    """Of an English text; `stem` maps its words to their stems, `little` are the words that deny nothing alone."""
-    plain = _WITHOUT.sub(_without, _HOLLOW.sub(" ", lowered.strip()))
-    denied: set[str] = set()
-    all_words: set[str] = set()
-    count = 0
+    def _is_put_otherwise(self, other: Polarity) -> bool:
+        """The other says what this denies without a "not": it is missing for it isn't there; how do I for I can't."""
+        if self.count % 2 == 0 or other.count:
+            return False
+        if self.count == 1 and self.unable & other.sought:
+            return True
+        denied = self.denied.union(*self.either)
+        return bool(other.troubles - self.said) and denied.isdisjoint(other.troubles)
+
+
+def polarity(lowered: str, *, stems: dict[str, str], little: frozenset[str]) -> Polarity:
+    """Of an English text; `stems` maps its words to their stems, `little` are the words that deny nothing alone."""
+    plain = _plain(lowered)
+    denials: list[Denial] = []
+    affirmed: set[str] = set()
+    ahead: set[str] = set()
+    befores = 0
     for clause in _CLAUSE.split(plain):
         words = _TOKEN.findall(clause)
+        found = affirmed
         for at, word in enumerate(words):
             bare = word.split("'")[0]
-            if word in _NO or word.endswith("n't"):
-                count += 1
-                denied.update(_reached(word, words[at + 1 :], stem, little))
+            if word in NEGATIVE or word.endswith("n't"):
+                denials.append(denial(word, words[at + 1 :], stems=stems, little=little))
+            elif word == "before" and at + 1 < len(words):
+                # What something comes before is not so yet.
+                befores, found = befores + 1, ahead
             elif bare not in little:
-                all_words.add(stem.get(bare, bare))
-    return Polarity(frozenset(denied), frozenset(all_words - denied), count)
+                found.add(stems.get(bare, bare))
+    denied = frozenset[str]().union(*(each.words for each in denials if not each.is_either))
+    either = tuple(each.words for each in denials if each.is_either)
+    affirmed = affirmed.difference(denied, *either)
+    return Polarity(
+        denied,
+        frozenset(affirmed),
+        len(denials) + befores,
+        either=either,
+        ahead=frozenset(ahead),
+        troubles=frozenset(affirmed & _TROUBLE),
+        unable=unable_to(plain, denied),
+        sought=sought(plain, stems),
+    )
 
 
 def polarity_zh(text: str) -> Polarity:
@@ -93,19 +144,11 @@ def polarity_zh(text: str) -> Polarity:
     return Polarity(frozenset(), frozenset(), count)
 
 
+def _plain(lowered: str) -> str:
+    """With one way of denying for several, and without what only sounds like it."""
+    meant = _SEEMING.sub(" ", _HOLLOW.sub(" ", lowered.strip()))
+    return _WITHOUT.sub(_without, _NOT_YET.sub(" not ", _SHOULD_NOT.sub("shouldn't", meant)))
+
+
 def _without(match: re.Match[str]) -> str:
     return f"{match['all'] or ''} without {match['thing'] or ''}"
-
-
-def _reached(no: str, words: Sequence[str], stem: dict[str, str], little: frozenset[str]) -> list[str]:
-    """What a "not" denies: the verb behind it, or behind the subject ("hasn't my parcel arrived"); "no", "without"
-    and their like deny a thing, of one or two words."""
-    said = [
-        stem.get(bare, bare)
-        for word in words
-        if (bare := word.split("'")[0]) not in little and word not in _NO
-    ]
-    if no in _NO_THING:
-        return said[:_NOUN_REACH]
-    at = 1 if no.endswith("n't") and bool(words) and words[0] in _DETERMINERS else 0
-    return said[at : at + 1]

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 
 from .canonical import canonical, is_chinese
 from .contrasts import members, members_zh, stem
-from .dates import relative_times, take_dates
+from .dates import relative_times, take_dates, take_told
+from .denials import MANNER
 from .names import HOMOGRAPHS, cases, names_in, spoken
 from .negation import Polarity, polarity, polarity_zh
 from .numerals import in_digits
 from .quantities import Quantities, quantities
 from .slots import forms, languages, payload
+from .writing import typed
 
 _WORD = re.compile(r"[\u4e00-\u9fff]|[^\W_\u4e00-\u9fff]+(?:'[^\W_]+)?")
 # Words that do not say who does what to whom, or from what to what. Those that do stay, `to` and `than` among
@@ -34,9 +36,20 @@ _DENIES_NOTHING = _LITTLE | frozenset(_LITTLE_PEOPLE.split())
 _SAME = {"me": "i", "him": "he", "her": "she", "them": "they", "us": "we"}
 # What stands before such a word goes to, becomes, or exceeds what stands behind it.
 _INTO = frozenset(("to", "into", "than", "versus", "over", "beat", "beats", "instead", "转", "换", "变"))
+# "To" behind these begins a verb; behind "use", "use the app to pay", it says what for.
+_BEFORE_VERB_WORDS = """
+    able unable need needs needed want wants wanted like love try tries trying tried have has had having how
+    possible used use using wish going supposed expect expected ready hope hoping way take takes taking order
+"""
+_BEFORE_VERB = frozenset(_BEFORE_VERB_WORDS.split())
+_THIS = frozenset(("my", "this", "the", "an", "that", "it"))
+_PURPOSE = frozenset(("use", "using"))
 _EXCHANGES = frozenset(("exchang", "replac", "swap", "trad", "substitut"))
 _FOR_ANOTHER = frozenset(("with", "for", "by"))
 _ASKS_OBJECT = re.compile(r"\W*(?:who|whom|what|which \w+) (?:did|does|do)\b")
+_ASKS_SUBJECT = re.compile(
+    r"\W*(?:who|what|which \w+) (?!did|does|do|is|are|was|were|should|can|could|would|will)\w"
+)
 _INTO_ZH = re.compile(
     "换成|转成|转换为|翻译成|译成|变成|换|转|兑|到|飞|去|比|借给|送给|教|追|打败|战胜|变|导入|给"
 )
@@ -69,14 +82,16 @@ class Reading:
     quantities: Quantities
     dates: frozenset[str]
     times: frozenset[str]  # today, next week, …
+    told: frozenset[str]  # the same, of what is told beside the question: "I lost it yesterday"
     polarity: Polarity
     contrasts: dict[int, frozenset[str]]
     names: frozenset[str]
     languages: tuple[str, ...]
     forms: frozenset[str]
-    asks_object: bool  # "Who did Tom hit?", and not "Who hit Tom?"
+    asks: str  # "object": who did Tom hit? "subject": who hit Tom? Else ""
     cases: dict[str, bool]  # of words that mean another thing with a capital: whether they have it
     payload: frozenset[str]  # words of the long material it brings
+    typed: frozenset[str]  # its words as they are typed, where it speaks of how words are written
     symbols: tuple[str, ...]  # what the embedder may not see: signs, emoji, letters of other scripts; sorted
     canonical: str
 
@@ -94,27 +109,31 @@ def read(text: str) -> Reading:
     words = _with_variables([word.split("'")[0] for word in _WORD.findall(lowered)])
     stems = [_SAME.get(word, stem(word)) for word in words]
     same = canonical(text)
+    counted = in_digits(undated)
+    told, asked = (frozenset[str](), counted) if chinese else take_told(counted)
     return Reading(
         script="chinese" if chinese else "latin",
         words=_words_of(lowered, chinese=chinese),
         spoken=spoken(frozenset(words)),
         roles=tuple(same) if chinese else _roles(words, stems),
         flow=_flow_zh(lowered) if chinese else _flow(words, stems),
-        quantities=quantities(in_digits(undated)),
+        quantities=quantities(asked),
         dates=dates,
-        times=relative_times(lowered),
+        times=relative_times(lowered if chinese else asked),
+        told=told,
         polarity=(
             polarity_zh(lowered)
             if chinese
-            else polarity(lowered, stem=dict(zip(words, stems, strict=True)), little=_DENIES_NOTHING)
+            else polarity(lowered, stems=dict(zip(words, stems, strict=True)), little=_DENIES_NOTHING)
         ),
-        contrasts=members_zh(lowered) if chinese else members(stems),
+        contrasts=members_zh(lowered) if chinese else members(words, stems),
         names=names_in(plain),
         languages=languages(lowered),
         forms=forms(lowered),
-        asks_object=_ASKS_OBJECT.match(lowered) is not None,
+        asks="object" if _ASKS_OBJECT.match(lowered) else "subject" if _ASKS_SUBJECT.match(lowered) else "",
         cases={} if HOMOGRAPHS.isdisjoint(words) else cases(plain),
         payload=_words_of(payload(lowered), chinese=chinese),
+        typed=typed(text),
         symbols=_symbols(undated, chinese=chinese),
         canonical=same,
     )
@@ -135,16 +154,30 @@ def _words_of(text: str, *, chinese: bool) -> frozenset[str]:
 
 
 def _roles(words: list[str], stems: list[str]) -> tuple[str, ...]:
-    return tuple(stemmed for word, stemmed in zip(words, stems, strict=True) if word not in _LITTLE)
+    return tuple(
+        stemmed
+        for word, stemmed in zip(words, stems, strict=True)
+        if word not in _LITTLE and not MANNER.fullmatch(word)
+    )
 
 
 def _flow(words: list[str], stems: list[str]) -> Flow:
     leading = _INTO if _EXCHANGES.isdisjoint(stems) else _INTO | _FOR_ANOTHER
-    at = next((at for at, word in enumerate(words) if word in leading and 0 < at < len(words) - 1), None)
+    at = next(
+        (at for at in range(1, len(words) - 1) if words[at] in leading and not _leads_nowhere(words, at)),
+        None,
+    )
     if at is None:
         return Flow(frozenset(), frozenset())
     kept = [frozenset(_roles(words[part], stems[part])) for part in (slice(0, at), slice(at + 1, None))]
     return Flow(kept[0] - kept[1], kept[1] - kept[0])
+
+
+def _leads_nowhere(words: list[str], at: int) -> bool:
+    """In "I want to pay", "use the app to pay", "with this app", "the rate for my payment"."""
+    if words[at] == "to":
+        return words[at - 1] in _BEFORE_VERB or not _PURPOSE.isdisjoint(words[:at])
+    return words[at] in _FOR_ANOTHER and "rate" in words[:at] and words[at + 1] in _THIS
 
 
 def _flow_zh(text: str) -> Flow:

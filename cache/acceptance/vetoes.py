@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .contrasts import stem
+from .denials import NEGATIVE
 from .names import are_variants, is_abbreviation
 from .reading import Reading
+from .writing import is_typed_otherwise
 
 _DENYING = ("un", "in", "im", "il", "ir", "dis", "non", "mis", "de")
 _SHORTEST_OPPOSITE = 4
@@ -40,8 +42,14 @@ def other_numbers(new: Reading, stored: Reading) -> bool:
 
 
 def other_date(new: Reading, stored: Reading) -> bool:
-    """Last week is not next week, and 1 May not 2 May."""
-    return new.dates != stored.dates or new.times != stored.times
+    """Last week is not next week, and 1 May not 2 May. Where both report trouble, it matters little that one says when
+    it began."""
+    if new.dates == stored.dates and new.times | new.told == stored.times | stored.told:
+        return False
+    if new.dates != stored.dates or new.times != stored.times:
+        return True
+    is_detail = new.polarity.is_report and stored.polarity.is_report
+    return bool(new.told and stored.told) or not is_detail
 
 
 def other_polarity(new: Reading, stored: Reading) -> bool:
@@ -75,6 +83,7 @@ def _is_opposed(one: Reading, other: Reading) -> bool:
         word.startswith(denying)
         and (rest := word[len(denying) :]) in plain
         and len(rest) >= _SHORTEST_OPPOSITE
+        and word not in NEGATIVE  # is counted as a "not"
         and stem(rest) not in other.polarity.denied  # "not legal" is illegal
         for word in one.words - other.words
         for denying in _DENYING
@@ -116,8 +125,10 @@ def other_order(new: Reading, stored: Reading) -> bool:
     one, other = list(new.roles), list(stored.roles)
     if one == other or sorted(one) != sorted(other):
         return False
-    if new.asks_object != stored.asks_object or one[0] in _OF_ALL or _PRONOUNS.issuperset(one):
+    if {new.asks, stored.asks} == {"object", "subject"} or one[0] in _OF_ALL or _PRONOUNS.issuperset(one):
         return True
+    if any(one[cut:] + one[:cut] == other for cut in range(1, len(one))) and new.script != "chinese":
+        return False
     while one[0] == other[0]:
         del one[0], other[0]
     while one[-1] == other[-1]:
@@ -149,8 +160,9 @@ def other_payload(new: Reading, stored: Reading) -> bool:
 
 
 def other_symbols(new: Reading, stored: Reading) -> bool:
-    """C++ and C#, < and >, two emoji: the embedder drops them or knows them only as unknown."""
-    return new.symbols != stored.symbols
+    """C++ and C#, < and >, two emoji: the embedder drops them or knows them only as unknown. So it does with
+    capitals and signs, which count where a text speaks of them."""
+    return new.symbols != stored.symbols or is_typed_otherwise(new.typed, stored.typed)
 
 
 VETOES: dict[str, Veto] = {

@@ -16,13 +16,26 @@ _LITERAL = re.compile(
     r"|(?<!\S)--?[A-Za-z]|[$%#][A-Za-z]"
 )
 _ABOUT_WRITING = re.compile(
-    r"\b(?:(?:upper|lower)[ -]?cased?|capital letters?|capitali[sz]\w*|caps|case[- ](?:in)?sensitiv\w+|punctuat\w+"
-    r"|white ?spaces?|spaces|spacing|indent\w*)\b|大写|小写|标点|空格",
+    r"\b(?:(?:upper|lower)[ -]?cased?|capital letters?|capitali[sz](?:e[sd]?|ing|ations?)|caps|case[- ](?:in)?sensitiv\w+"
+    r"|punctuat\w+|white ?spaces?|spaces|spacing|indent\w*|how many (?:characters|letters)|letters? in"
+    r"|(?:base ?64|md5|sha-?\d+|hash|checksum|crc-?\d*|rot-?13|hex(?:adecimal)?|(?:ascii|unicode) (?:code|value)s?) of"
+    r"|in morse|(?:exclamation|question|quotation) marks?|commas?|apostrophes?|hyphens?|semicolons?|full stops?|typos?"
+    r"|misspel\w+|spelling|grammatical\w*|proofread\w*|correct (?:this|the)|palindromes?|anagrams?"
+    r"|reverse (?:the|this) (?:string|word|text)|verbatim|repeat after me)\b|^(?:please )?(?:en|de)code\b"
+    r"|大写|小写|标点|空格|编码|解码|哈希|字符|感叹号|问号|逗号|句号|错别字|病句|逐字",
     re.IGNORECASE,
 )
+_TYPED = re.compile(r"\S+|\s{2,}")
+_NO_LETTER = re.compile(r"[\W_]+")
 # In each text that one of the two above finds anything in: most have none, and need no closer look.
 _SIGNS = re.compile(r"[`{}<>=\\|_@/\"“”„«»「」『』\t~^'‘’(:：\r\n$%#-]")
-_ON_WRITING = ("case", "capital", "caps", "punctuat", "spac", "indent", "大写", "小写", "标点", "空格")
+_ON_WRITING_WORDS = """
+    case capital caps punctuat spac indent how·many letter md5 sha crc 64·of hash·of checksum·of 13·of hex
+    codes·of values·of in·morse mark comma apostroph hyphen semicolon full·stop typo spel grammat proofread correct
+    palindrom anagram reverse verbatim after·me code value·of 大写 小写 标点 空格 编码 解码 哈希 字符 感叹号 问号 逗号
+    句号 错别字 病句 逐字
+"""
+_ON_WRITING = tuple(words.replace("·", " ") for words in _ON_WRITING_WORDS.split())
 # NFKC makes "52" of "5²" and "1⁄2" of "½".
 _NUMERIC_FORMS = ("<super>", "<sub>", "<fraction>", "<circle>", "<square>")
 _WORD = re.compile(r"[^\W\d_]\w*(?:[.'-]\w+)*")
@@ -55,8 +68,7 @@ def normalised(text: str) -> str | None:
     """None where the text has no normal form: it is then the same as itself only."""
     if len(text) > _LONGEST or (_SIGNS.search(text) and _LITERAL.search(text)):
         return None
-    lowered = text.lower()
-    if any(word in lowered for word in _ON_WRITING) and _ABOUT_WRITING.search(text):
+    if _is_about_writing(text):
         return None
     if not text.isascii() and any(
         unicodedata.decomposition(sign).startswith(_NUMERIC_FORMS) for sign in text
@@ -82,6 +94,27 @@ def is_same(one: str, other: str) -> bool:
         return True
     form = normalised(one)
     return form is not None and form == normalised(other)
+
+
+def typed(text: str) -> frozenset[str]:
+    """The words of a text that speaks of how words are written, as they are typed; else none. The capital and the
+    question mark that every question has are left out."""
+    if not _is_about_writing(text):
+        return frozenset()
+    return frozenset(_TYPED.findall(text[:1].lower() + text[1:].rstrip().removesuffix("?")))
+
+
+def is_typed_otherwise(one: frozenset[str], other: frozenset[str]) -> bool:
+    """Whether a word of both is typed otherwise in one: "hello" and "Hello!" have not the same characters."""
+    if not one or not other or one == other:
+        return False
+    bare = [{_NO_LETTER.sub("", word).lower() for word in words} | {""} for words in (one, other)]
+    return any(_NO_LETTER.sub("", word).lower() in bare[0] & bare[1] for word in one ^ other)
+
+
+def _is_about_writing(text: str) -> bool:
+    lowered = text.lower()
+    return any(word in lowered for word in _ON_WRITING) and _ABOUT_WRITING.search(text) is not None
 
 
 def _folded(match: re.Match[str]) -> str:

@@ -45,6 +45,7 @@ OTHER = [
     ("Is 5mW enough?", "Is 5MW enough?"),
     ("What does getUserID return?", "What does getuserid return?"),
     ("What does error e404B mean?", "What does error E404b mean?"),
+    ("Decode aGVsbG8", "Decode AGVSBG8"),
     ("Decode aGVsbG8 for me", "Decode AGVSBG8 for me"),
     # signs that say something
     ("What is 5²?", "What is 52?"),
@@ -68,6 +69,11 @@ OTHER = [
     ("Improve\nMy house", "Improve\nmy house"),
     ("def f():\n    return X", "def f():\n    return x"),
     ("Is B in lower case?", "Is b in lower case?"),
+    ("What is the base64 of Hello?", "What is the base64 of hello?"),
+    ("sha256 of abc", "SHA256 of ABC"),
+    ("How many exclamation marks are in hi!!!", "How many exclamation marks are in hi!"),
+    ("Is Hannah a palindrome?", "Is hannah a palindrome?"),
+    ("修改病句 他很高兴。", "修改病句 他很高兴"),
     ("Are two  spaces wrong?", "Are two spaces wrong?"),
     ("句末要加句号等标点吗。", "句末要加句号等标点吗"),
 ]

@@ -17,8 +17,9 @@ _LITERAL = re.compile(
 )
 _ABOUT_WRITING = re.compile(
     r"\b(?:(?:upper|lower)[ -]?cased?|capital letters?|capitali[sz](?:e[sd]?|ing|ations?)|caps"
-    r"|case[- ](?:in)?sensitiv\w+|punctuat\w+|white ?spaces?|spaces|spacing|indent\w*|how many (?:characters|letters)|letters? in"
-    r"|(?:base ?64|md5|sha-?\d+|hash|checksum|crc-?\d*|rot-?13|hex(?:adecimal)?|(?:ascii|unicode) (?:code|value)s?) of"
+    r"|case[- ](?:in)?sensitiv\w+|punctuat\w+|white ?spaces?|spaces|spacing|indent\w*"
+    r"|how many (?:characters|letters)|letters? in|(?:base ?64|md5|sha-?\d+|hash|checksum|crc-?\d*|rot-?13"
+    r"|hex(?:adecimal)?|(?:ascii|unicode) (?:code|value)s?) of"
     r"|in morse|(?:exclamation|question|quotation) marks?|commas?|apostrophes?|hyphens?|semicolons?|full stops?|typos?"
     r"|misspel\w+|spelling|grammatical\w*|proofread\w*|correct (?:this|the)|palindromes?|anagrams?"
     r"|reverse (?:the|this) (?:string|word|text)|verbatim|repeat after me)\b|^(?:please )?(?:en|de)code\b"

@@ -68,6 +68,7 @@ class TestCompressedBodies:
             ("gzip, br", b"x", 415, "unsupported_encoding"),
             ("compress", b"x", 415, "unsupported_encoding"),
         ],
+        ids=["not-gzip", "not-json", "too-large", "chained", "unknown"],  # packed bytes hold the time of day
     )
     async def test_what_cannot_be_unpacked_is_a_clear_refusal(
         self, coding: str, body: bytes, status: int, code: str

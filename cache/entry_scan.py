@@ -21,7 +21,7 @@ from .interfaces import Argument, ShardedStore
 from .sealing import Seal
 
 _STEP = 2_048  # keys that one step of a walk looks at: the store does nothing else for some tenths of a millisecond
-_PAGE = 256
+_PAGE = 128
 _SAMPLE, _LOOKED_FOR = 64, 8  # entries, in so many steps
 _VECTORS = 64  # that are opened while the loop waits
 _PAGE_S = 2.0
@@ -30,12 +30,12 @@ _MOST_HEADER = 1 << 16
 
 @dataclass(slots=True)
 class Walked:
-    """How far a walk through a shard is: in the step of this cursor, behind the name `after`. Another can go on there,
-    and finds all that was there all the while; what was given out may come again. `at_once`: names on the next page."""
+    """How far a walk through a shard is. Another can begin with this `cursor` of the store, and finds what was there
+    all the while; but between two steps only, as the store may cut them otherwise then. `step`: keys in one."""
 
     cursor: int = 0
-    after: str = ""
-    at_once: int = _PAGE
+    is_between: bool = True
+    step: int = _STEP
 
 
 async def scan_vectors(
@@ -108,27 +108,20 @@ async def scan_keys(
 ) -> AsyncIterator[Sequence[bytes]]:
     """Pages of the shard's names that match; where many do not, empty ones too. A name may come twice."""
     walked = walked or Walked()
-    prefix = key_of(shard, "").encode()
     while True:
         step = store.execute(
-            *("SCAN", walked.cursor, "MATCH", key_of(shard, pattern), "COUNT", _STEP),
+            *("SCAN", walked.cursor, "MATCH", key_of(shard, pattern), "COUNT", walked.step),
             deadline=_soon(),
             like_key=changes_key(shard),
         )
-        cursor, found = await answered(step)
-        # In order, so that a walk that ends in the middle of a step can be taken up there.
-        names = sorted(name for name in found if name > prefix + walked.after.encode())
-        begin = 0
-        while begin < len(names):
-            page = names[begin : begin + min(at_once, walked.at_once)]
-            begin += len(page)
-            walked.after = page[-1].removeprefix(prefix).decode()
-            yield page
-        walked.cursor, walked.after = int(cursor), ""
+        cursor, names = await answered(step)
+        for begin in range(0, max(1, len(names)), at_once):
+            walked.is_between = begin + at_once >= len(names)
+            if walked.is_between:
+                walked.cursor = int(cursor)
+            yield names[begin : begin + at_once]
         if not walked.cursor:
             return
-        if not names:
-            yield []  # so that who has no more time can stop
 
 
 async def epochs_of(store: ShardedStore, shard: int, tags: set[bytes]) -> dict[bytes, bytes | None]:

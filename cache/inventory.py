@@ -23,11 +23,13 @@ from .entry_store import RedisEntries
 from .model import Vector
 from .selection import Selector, means
 
-PLACE = r"\d{1,2}\.\d{1,20}\.([env]:[0-9a-f]{16})?"
+PLACE = (
+    r"\d{1,2}\.\d{1,20}"  # a shard, and where in it: the store's cursor, or the least of the named entries
+)
 
 _DEADLINE_S = 5.0
 _EMBED_S = 5.0
-_REMOVED_AT_ONCE = 100
+_AT_ONCE = 100
 _READ_AT_ONCE = 8  # whole entries, which can be large
 
 
@@ -35,14 +37,13 @@ _READ_AT_ONCE = 8  # whole entries, which can be large
 class Progress:
     """So far: headers looked at, entries that were meant, entries removed; of all shards to be walked those done.
 
-    `place` is where the walk begins and then how far it is; None: at its beginning, and at its end. There it pauses
-    once `is_enough` says so, which is asked after so many headers `at_once`, or `most` entries were found.
+    `place` is where the walk begins and then how far it is; None: at its beginning, and at its end. Where it can, after
+    about `step` keys of the store, it pauses once `is_enough` says so.
     """
 
     place: str | None = None
-    most: int | None = None
-    at_once: int = 256
     is_enough: Callable[[], bool] = lambda: False
+    step: int = 2_048
     looked_at: int = 0
     found: int = 0
     removed: int = 0
@@ -55,15 +56,10 @@ class Progress:
         if self.place is not None and re.fullmatch(PLACE, self.place) is None:
             raise ValueError(f"no place of a walk: {self.place[:64]!r}")
 
-    def begin(self) -> tuple[int, Walked]:
+    def begin(self) -> tuple[int, int]:
         """The first shard, and where in it."""
-        if self.place is None:
-            return 0, Walked()
-        shard, cursor, after = self.place.split(".")
-        return int(shard), Walked(int(cursor), after)
-
-    def next_page(self, given: int) -> int:
-        return self.at_once if self.most is None else max(1, min(self.at_once, self.most - given))
+        shard, _, within = (self.place or "0.0").partition(".")
+        return int(shard), int(within)
 
 
 def _unheard(progress: Progress) -> None:
@@ -93,7 +89,7 @@ class Inventory:
         """Pages of what is meant and may be served now; now and then an empty one. An entry can come twice."""
         progress = progress or Progress()
         shards = self._shards(selector)
-        first, walked = progress.begin()
+        first, within = progress.begin()
         vector = None
         if selector.alike is not None:
             deadline = time.monotonic() + _EMBED_S
@@ -101,20 +97,16 @@ class Inventory:
         tags = self._tags(selector.tags)
         progress.shards = len(shards)
         progress.shards_done = sum(shard < first for shard in shards)
-        given = 0
         for shard in shards[progress.shards_done :]:
-            walked = walked if shard == first else Walked()
-            walked.at_once = progress.next_page(given)
-            async for page in self._pages(shard, selector, vector, walked):
+            begin = within if shard == first else 0
+            async for place, page in self._pages(shard, selector, vector, begin=begin, step=progress.step):
                 progress.looked_at += len(page)
-                progress.place = f"{shard}.{walked.cursor}.{walked.after}"
                 now_s = self._wall()
-                meant = [each for each in page if means(selector, each, tags=tags, now_s=now_s)]
-                given += len(meant)
-                yield meant
-                if given == progress.most or progress.is_enough():
-                    return
-                walked.at_once = progress.next_page(given)
+                yield [each for each in page if means(selector, each, tags=tags, now_s=now_s)]
+                if place is not None:
+                    progress.place = place
+                    if progress.is_enough():
+                        return
             progress.shards_done += 1
         progress.place = None
 
@@ -164,8 +156,8 @@ class Inventory:
 
     async def _remove(self, namespace: str, ids: Sequence[int]) -> int:
         removed = 0
-        for start in range(0, len(ids), _REMOVED_AT_ONCE):
-            some = ids[start : start + _REMOVED_AT_ONCE]
+        for start in range(0, len(ids), _AT_ONCE):
+            some = ids[start : start + _AT_ONCE]
             removed += await self._entries.remove(namespace, some, deadline=_soon())
         return removed
 
@@ -183,29 +175,36 @@ class Inventory:
         return sum(sealed for sealed, _ in found), sum(plain for _, plain in found)
 
     async def _pages(
+        self, shard: int, selector: Selector, vector: Vector | None, *, begin: int, step: int
+    ) -> AsyncIterator[tuple[str | None, list[Header]]]:
+        """With each page the place where another walk can go on, if it can there."""
+        if selector.entry_ids and vector is None:
+            ids = sorted(each for each in selector.entry_ids if each >= begin)
+            for at in range(0, len(ids), min(step, _AT_ONCE)):
+                some = ids[at : at + min(step, _AT_ONCE)]
+                yield f"{shard}.{some[-1] + 1}", await self._entries.headers(shard, some)
+            return
+        walked = Walked(begin, step=step)
+        async for page in self._scanned(shard, selector, vector, walked):
+            place = f"{shard}.{walked.cursor}" if walked.cursor else f"{shard + 1}.0"
+            yield place if walked.is_between else None, page
+
+    async def _scanned(
         self, shard: int, selector: Selector, vector: Vector | None, walked: Walked
     ) -> AsyncIterator[list[Header]]:
-        if vector is not None:
-            tag = identity.fingerprint_tag(self._secret, self._embed.fingerprint)
-            async for added in self._entries.scan_vectors(shard, walked):
-                near = [
-                    each.entry_id
-                    for each in added
-                    if identity.is_of_fingerprint(each.space, tag)
-                    and float(each.vector @ vector) >= selector.min_similarity
-                ]
-                yield await self._entries.headers(shard, near)
-        elif not selector.entry_ids:
+        if vector is None:
             async for page in self._entries.walk(shard, walked):
                 yield page
-        else:
-            ids = [each for each in sorted(selector.entry_ids) if _name(each) > walked.after]
-            begin = 0
-            while begin < len(ids):
-                some = ids[begin : begin + walked.at_once]
-                begin += len(some)
-                walked.after = _name(some[-1])
-                yield await self._entries.headers(shard, some)
+            return
+        tag = identity.fingerprint_tag(self._secret, self._embed.fingerprint)
+        async for added in self._entries.scan_vectors(shard, walked):
+            near = [
+                each.entry_id
+                for each in added
+                if identity.is_of_fingerprint(each.space, tag)
+                and float(each.vector @ vector) >= selector.min_similarity
+            ]
+            yield await self._entries.headers(shard, near)
 
     def _shards(self, selector: Selector) -> list[int]:
         if selector.whose is None:
@@ -214,10 +213,6 @@ class Inventory:
 
     def _tags(self, tags: Mapping[str, str]) -> dict[str, bytes]:
         return {name: identity.tag(self._secret, name, value) for name, value in tags.items()}
-
-
-def _name(entry_id: int) -> str:
-    return f"e:{entry_id:016x}"
 
 
 def _soon() -> float:

@@ -7,20 +7,18 @@ made anew: to another deployment entries come without them. Vectors are not take
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Literal
 
 import msgspec
 
 from . import identity
 from .embed import EmbedQueue, NoEmbedder
-from .entry_record import Record
+from .entry_record import Header, Record
 from .entry_store import RedisEntries
 from .errors import EmbedderBusy, UnfitText
 from .interfaces import Outcome
-from .inventory import Inventory, Progress
 from .model import Answer, Entry, Partition, Question, Ticket, Vector
-from .selection import Selector
 
 FORMAT: Literal["echogate-entry/1"] = "echogate-entry/1"
 _DEADLINE_S = 5.0
@@ -58,7 +56,6 @@ class Transfer:
 
     def __init__(
         self,
-        inventory: Inventory,
         entries: RedisEntries,
         embed: EmbedQueue | NoEmbedder,
         *,
@@ -67,7 +64,6 @@ class Transfer:
         max_entry_bytes: int = 1 << 20,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        self._inventory = inventory
         self._entries = entries
         self._embed = embed
         self._secret = secret
@@ -76,10 +72,10 @@ class Transfer:
         self._max_entry_bytes = max_entry_bytes
         self._wall = wall
 
-    async def lines(self, selector: Selector, *, progress: Progress | None = None) -> AsyncIterator[bytes]:
-        """JSON, one entry each, without the newline. Raises as `Inventory.headers`."""
-        async for record in self._inventory.records(selector, progress=progress):
-            yield _encoder.encode(self._exported(record))
+    async def line(self, header: Header) -> bytes | None:
+        """The entry as JSON, without a newline; None where it has gone. Raises `StoreUnavailable`."""
+        record = await self._entries.read(header.namespace, header.entry_id, deadline=_soon())
+        return None if record is None else _encoder.encode(self._exported(record))
 
     async def take_in(self, line: bytes) -> Outcome | Literal["expired", "too-large"]:
         """Raises `NotAnEntry`, and `StoreUnavailable` where the store does not answer."""

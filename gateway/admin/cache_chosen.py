@@ -15,7 +15,7 @@ _EntryId = Annotated[str, Field(pattern=r"^[0-7][0-9a-f]{15}$")]
 _NamespaceName = Annotated[str, Field(pattern=r"^[a-z0-9._-]{1,64}$")]
 Place = Annotated[
     str,
-    Field(pattern=r"^\d{1,2}\.\d{1,20}\.([env]:[0-9a-f]{16})?$", description="`next` of the answer before."),
+    Field(pattern=r"^\d{1,2}\.\d{1,20}$", description="`next` of the answer before."),
 ]
 _OF_A_TENANT = ("service", "namespace", "user", "safety_identifier")
 # What says who a person is, or what was said, must not outlive its own erasure in a log that cannot be changed.

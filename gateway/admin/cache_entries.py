@@ -33,7 +33,9 @@ Texts = Annotated[bool, Query(description="With texts: for owners, where `admin.
 
 
 class EntriesWish(ChosenEntries):
-    limit: Annotated[int, Field(ge=1, le=1000)] = Field(100, description="At most so many.")
+    limit: Annotated[int, Field(ge=1, le=1000)] = Field(
+        100, description="So many, if there are; a page can have some hundred more, where it cannot be cut."
+    )
     after: Place | None = None
     texts: bool = Field(
         False, description="What was asked and answered: for owners, where `admin.shows_texts` is set."

@@ -19,7 +19,7 @@ from .cache_chosen import choosing
 from .cache_entries import pages, progress_bar
 from .terminal import AsJson, Config, fail, told_plainly
 
-_LINES, _BYTES = 200, 4 << 20  # in one request
+_LINES, _BYTES, _IDS = 200, 4 << 20, 1_000  # in one request
 
 
 @choosing
@@ -32,7 +32,7 @@ def export(
     """Write entries into a file, with what was asked and answered: for owners, where admin.shows_texts is set."""
     count, too_large = 0, 0
     with told_plainly():
-        found = pages(AdminClient(Settings.load(config)), "/admin/cache/export", dict(chosen))
+        found = _pages(AdminClient(Settings.load(config)), dict(chosen))
         first = next(found)  # before a file is made: it may be refused
         with _made(path) as file, progress_bar("taking out") as tell:
             for page in chain([first], found):
@@ -69,6 +69,16 @@ def take_in(
         typer.echo(", ".join(f"{count} {name}" for name, count in sorted(outcomes.items())) or "nothing")
     if refused:
         fail("; ".join(f"line {each['line']} is no entry: {each['reason']}" for each in refused[:10]))
+
+
+def _pages(client: AdminClient, wish: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Each followed by what did not fit into it."""
+    for page in pages(client, "/admin/cache/export", wish):
+        yield page
+        for begin in range(0, len(page["pending"]), _IDS):
+            left = {"ids": page["pending"][begin : begin + _IDS]}
+            for rest in pages(client, "/admin/cache/export", left):
+                yield {**rest, "progress": page["progress"]}
 
 
 @contextmanager

@@ -49,7 +49,6 @@ def keeping_of(
 ) -> Keeping:
     inventory = Inventory(entries, embed, secret=secret)
     transfer = Transfer(
-        inventory,
         entries,
         embed,
         secret=secret,

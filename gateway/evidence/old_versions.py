@@ -99,7 +99,7 @@ class OldVersions:
         removed, place = 0, None
         while True:
             until = time.monotonic() + _STRETCH_S
-            progress = Progress(place, is_enough=lambda until=until: time.monotonic() > until)  # type: ignore[misc]
+            progress = Progress(place, lambda until=until: time.monotonic() > until)  # type: ignore[misc]
             selector = Selector(tags={"version": version})
             done = await self._inventory.invalidate(selector, dry_run=False, progress=progress)
             removed, place = removed + done.removed, done.place

@@ -29,7 +29,7 @@ from .entries_stats import cache_stats, known_labels, tell_clusters
 
 PAGE_S = 2.0
 PAGE_BYTES = 2 << 20
-_READ_AT_ONCE = 8
+_READ_AT_ONCE, _LISTED_AT_ONCE = 8, 256
 _FLUSHED_AT_MOST = 10_000
 _TEXT = 2_000  # characters of each that are shown
 
@@ -61,15 +61,15 @@ class EntriesDesk:
 
 async def list_entries(wish: ListEntries, caching: Caching) -> dict[str, Any]:
     inventory = caching.keeping.inventory
-    progress = _progress(wish.after, most=wish.limit)
+    found: list[dict[str, Any]] = []
+    progress = _progress(wish.after, step=_LISTED_AT_ONCE, is_enough=lambda: len(found) >= wish.limit)
     selector = await selector_of(wish.chosen, caching)
-    if not wish.with_texts:
-        found = [
-            entry_told(each) async for page in inventory.headers(selector, progress=progress) for each in page
-        ]
+    if wish.with_texts:
+        records = inventory.records(selector, progress=progress)
+        found.extend([_with_texts(record) async for record in records])
     else:
-        progress.at_once = _READ_AT_ONCE
-        found = [_with_texts(each) async for each in inventory.records(selector, progress=progress)]
+        async for page in inventory.headers(selector, progress=progress):
+            found += map(entry_told, page)
     return {"object": "list", "data": found, **_further(progress)}
 
 
@@ -112,17 +112,34 @@ async def flush_namespace(wish: FlushNamespace, caching: Caching, models: list[s
 
 
 async def export_entries(wish: ExportEntries, caching: Caching) -> dict[str, Any]:
-    size, lines, too_large = 0, [], 0
-    progress = _progress(wish.after, is_enough=lambda: size >= PAGE_BYTES)
-    progress.at_once = _READ_AT_ONCE
+    """What does not fit beside the others is told as `pending`, to be asked for by its ids."""
+    size, too_large = 0, 0
+    lines: list[str] = []
+    pending: list[str] = []
+    progress = _progress(
+        wish.after,
+        step=_READ_AT_ONCE if wish.chosen.ids else _LISTED_AT_ONCE,
+        is_enough=lambda: size >= PAGE_BYTES or bool(pending),
+    )
     selector = await selector_of(wish.chosen, caching)
-    async for line in caching.keeping.transfer.lines(selector, progress=progress):
-        if len(line) > PAGE_BYTES:
-            too_large += 1
-            continue
-        size += len(line)
-        lines.append(line.decode())
-    return {"object": "cache.export", "lines": lines, "too_large": too_large, **_further(progress)}
+    async for page in caching.keeping.inventory.headers(selector, progress=progress):
+        for header in page:
+            if size >= PAGE_BYTES:
+                pending.append(f"{header.entry_id:016x}")
+                continue
+            line = await caching.keeping.transfer.line(header)
+            if line is not None and len(line) > PAGE_BYTES:
+                too_large += 1
+            elif line is not None:
+                size += len(line)
+                lines.append(line.decode())
+    return {
+        "object": "cache.export",
+        "lines": lines,
+        "pending": pending,
+        "too_large": too_large,
+        **_further(progress),
+    }
 
 
 async def import_entries(wish: ImportEntries, caching: Caching) -> dict[str, Any]:
@@ -171,11 +188,11 @@ def _with_texts(record: Record) -> dict[str, Any]:
 
 
 def _progress(
-    after: str | None, *, most: int | None = None, is_enough: Callable[[], bool] = lambda: False
+    after: str | None, *, step: int = 2_048, is_enough: Callable[[], bool] = lambda: False
 ) -> Progress:
     until = time.monotonic() + PAGE_S
     try:
-        return Progress(after, most, is_enough=lambda: is_enough() or time.monotonic() > until)
+        return Progress(after, lambda: is_enough() or time.monotonic() > until, step)
     except ValueError as error:
         raise InvalidRequest(
             f"after: {error}; expected `next` of the answer before.", param="after"

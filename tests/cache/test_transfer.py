@@ -21,14 +21,14 @@ def transfer(
     where: Kept, secret: bytes = SECRET, most_ttl_s: float = 3600.0
 ) -> tuple[RedisEntries, Transfer]:
     entries = RedisEntries(where.store, secret=secret, wall=where.clock, seal=where.entries.seal)
-    inventory = Inventory(entries, where.embed, secret=secret, wall=where.clock)
-    made = Transfer(inventory, entries, where.embed, secret=secret, most_ttl_s=most_ttl_s, wall=where.clock)
+    made = Transfer(entries, where.embed, secret=secret, most_ttl_s=most_ttl_s, wall=where.clock)
     return entries, made
 
 
 async def exported(where: Kept) -> list[bytes]:
     _, out = transfer(where)
-    return [line async for line in out.lines(Selector())]
+    found = [header async for page in where.inventory.headers(Selector()) for header in page]
+    return [line for line in [await out.line(header) for header in found] if line is not None]
 
 
 @pytest.mark.parametrize("is_similar", [True, False], ids=["similar", "exact only"])

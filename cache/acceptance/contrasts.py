@@ -20,8 +20,8 @@ longest shortest tallest | wide narrow | wider narrower | deep shallow | deeper 
 heavy light | heavier lighter | heaviest lightest | near/close far | nearer/closer farther/further
 nearest/closest farthest/furthest | fast/quick slow | faster/quicker slower | fastest/quickest slowest
 old young new | older younger newer | oldest youngest newest | early late | strong weak | stronger weaker
-good bad | better worse | best worst | hard easy | hard soft | harder easier | cheap expensive
-cheaper/cheap expensive | cheapest priciest | loud quiet | louder quieter | rich poor | richer poorer
+good bad | better worse | best worst | hard easy | hard soft | harder easier | pre post
+cheaper/cheapest/cheap pricier/priciest/expensive | loud quiet | louder quieter | rich poor | richer poorer
 hot cold warm cool | hotter colder warmer cooler | dark light | darker lighter | dry wet | empty full | odd even
 strength weakness | strengths weaknesses
 buy/purchase sell | lend borrow | import export | input output | upload download | send receive | push pull
@@ -41,6 +41,8 @@ uncle aunt | nephew niece | grandfather grandmother | husband wife | king queen 
 employer employee | landlord tenant | teacher student | doctor patient | parent child | guilty innocent | dead alive
 single married divorced | freeze thaw melt | expand collapse | merge split | join leave | hire fire | lead follow
 encourage discourage | cat dog horse | red blue green yellow white black orange purple pink brown gray
+lessor/landlord lessee/tenant | mortgagor mortgagee | licensor licensee | grantor grantee | lender borrower
+creditor debtor | payer payee | plaintiff defendant | mentor mentee | interviewer interviewee | systolic diastolic
 domestic international | urban rural | vegetarian carnivore | virus bacteria/bacterium | unless if
 simplified traditional | formal informal casual | win draw | double/twice triple/thrice once half quadruple
 day night | sunrise sunset | morning afternoon evening noon midnight | weekday weekend

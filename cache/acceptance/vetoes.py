@@ -16,6 +16,11 @@ from .writing import is_typed_otherwise
 
 _DENYING = ("un", "in", "im", "il", "ir", "dis", "non", "mis", "de")
 _SHORTEST_OPPOSITE = 4
+# Overpay and underpay: before the same word they are opposites.
+_COUNTERPARTS = (
+    *(("over", "under"), ("pre", "post"), ("hyper", "hypo"), ("macro", "micro"), ("inter", "intra")),
+    *(("endo", "exo"), ("homo", "hetero")),
+)
 _OF_ALL = frozenset(("all", "every", "each"))  # every square is a rectangle
 _PRONOUNS = frozenset(("i", "you", "he", "she", "they", "we"))
 
@@ -66,7 +71,8 @@ def other_language(new: Reading, stored: Reading) -> bool:
 
 def other_side(new: Reading, stored: Reading) -> bool:
     """Each uses another word of a group whose words exclude one another (enable, disable; before, after), or one a
-    word that is the other's with a denying syllable before it (legal, illegal)."""
+    word that is the other's with a denying syllable before it (legal, illegal), or one of two opposite ones (overpay,
+    underpay)."""
     return (
         any(
             new.contrasts[group] != stored.contrasts[group]
@@ -79,14 +85,21 @@ def other_side(new: Reading, stored: Reading) -> bool:
 
 def _is_opposed(one: Reading, other: Reading) -> bool:
     plain = other.words - one.words
-    return any(
-        word.startswith(denying)
-        and (rest := word[len(denying) :]) in plain
-        and len(rest) >= _SHORTEST_OPPOSITE
-        and word not in NEGATIVE  # is counted as a "not"
-        and stem(rest) not in other.polarity.denied  # "not legal" is illegal
-        for word in one.words - other.words
-        for denying in _DENYING
+    return (
+        any(
+            word.startswith(denying)
+            and (rest := word[len(denying) :]) in plain
+            and len(rest) >= _SHORTEST_OPPOSITE
+            and word not in NEGATIVE  # is counted as a "not"
+            and stem(rest) not in other.polarity.denied  # "not legal" is illegal
+            for word in one.words - other.words
+            for denying in _DENYING
+        )
+        or any(
+            word.startswith(syllable) and counterpart + word[len(syllable) :] in plain
+            for word in one.words - other.words
+            for syllable, counterpart in _COUNTERPARTS
+        )
     )
 
 

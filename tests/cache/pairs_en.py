@@ -48,6 +48,12 @@ DIFFERENT = {
         ("Is there a bird that can fly?", "Is there a bird that cannot fly?"),
     ],
     "contrast": [
+        ("How do I underclock my GPU?", "How do I overclock my GPU?"),
+        ("What are the prenatal care guidelines?", "What are the postnatal care guidelines?"),
+        ("What are the symptoms of hypoglycemia?", "What are the symptoms of hyperglycemia?"),
+        ("How do I find the cheapest flight to Rome?", "How do I find the most expensive flight to Rome?"),
+        ("Who is the lessor in a lease?", "Who is the lessee in a lease?"),
+        ("What is pre-tax income?", "What is post-tax income?"),
         ("How do I enable two-factor login?", "How do I disable two-factor login?"),
         ("How do I turn notifications on?", "How do I turn notifications off?"),
         ("Increase the font size", "Decrease the font size"),

@@ -158,8 +158,9 @@ class Audits:
         namespace, near = work.question.partition.namespace, work.near
         ruling = self.books.of(namespace)
         new, old = read(work.question.text), read(stored.question)
-        # What a veto refuses is never scored, so nothing is learned from it.
-        if ruling.rules.policy == "fixed" or first_veto(new, old) is None:
+        # What a veto refuses is never scored, so nothing is learned from it; nor is its entry worse for others.
+        is_scored = ruling.rules.policy == "fixed" or first_veto(new, old) is None
+        if is_scored:
             audit = Audit(
                 row=work.row or ruling.row(new, old, near.similarity, Around(near.support, near.rival)),
                 is_right=is_right,
@@ -176,7 +177,7 @@ class Audits:
             return
         near_id = stored.entry_id if near.alias_id is None else near.alias_id
         self.books.note(namespace, Aliased(near_id, near_id))
-        if near.would_serve:
+        if is_scored:
             self.books.note(namespace, Raised(near_id, near.similarity, self._wall()))
 
     async def _fetch(self, work: _Work) -> Entry | None:

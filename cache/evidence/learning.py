@@ -15,6 +15,7 @@ Array = NDArray[np.floating]
 _PRIOR_MEAN = (1.0, 1.2)
 _PRIOR_PRECISION = (0.05, 0.5)
 _SUPPOSED = 0.5
+_LOWER_HALF = 0.5
 _MOST_STEPS = 25
 _SMALL_STEP = 1e-6
 # A cache that fills, and gathers aliases, is right more often at the same score: what was audited when it was empty
@@ -61,9 +62,21 @@ def borrowed(lent: Weights, *, own_audits: int) -> Weights:
 def learn(
     rows: Array, is_right: NDArray[np.bool_], start: Weights, *, most_audits: int = MOST_AUDITS
 ) -> Weights:
-    """From the latest of the audits, given in order of time: Newton's method to the most probable weights; the
-    curvature there is the precision."""
-    rows, is_right = rows[-most_audits:], is_right[-most_audits:]
+    """From the latest of the audits, given in order of time, at most so many: of twice as many, the half that the
+    latest of them score highest.
+
+    Serving is decided among the pairs that score high. The many that do not are wrong for other reasons, and one slope
+    for both would call the high ones worse than they are.
+    """
+    ranking = np.array(_most_probable(rows[-most_audits:], is_right[-most_audits:], start).mean)
+    rows, is_right = rows[-2 * most_audits :], is_right[-2 * most_audits :]
+    scores = rows @ ranking
+    is_high = scores >= np.quantile(scores, _LOWER_HALF) if len(rows) else np.zeros(0, dtype=np.bool_)
+    return _most_probable(rows[is_high], is_right[is_high], start)
+
+
+def _most_probable(rows: Array, is_right: NDArray[np.bool_], start: Weights) -> Weights:
+    """Newton's method; the curvature at the end is the precision."""
     mean, precision = np.array(start.mean), np.array(start.precision)
     # Half a right and half a wrong audit more, spread over all: without a single error the curvature would vanish, and
     # a thousand clean audits would count for nothing.

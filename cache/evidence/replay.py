@@ -195,8 +195,8 @@ class _Run:
             would, cosine = self._would_serve(best), best.found.cosine
             audit = Audit(best.found.row(), is_right, source, draw, would, cosine, _JUDGE, float(at))
             self._ledger.add([audit])
-        if not is_right:
-            self._raised[best.place] = max(self._raised.get(best.place, -1.0), best.found.cosine)
+            if not is_right:
+                self._raised[best.place] = max(self._raised.get(best.place, -1.0), best.found.cosine)
         return is_right
 
     def _is_truly_right(self, at: int, best: _Candidate) -> bool:

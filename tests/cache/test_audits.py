@@ -7,6 +7,7 @@ import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+import msgspec
 import pytest
 
 from cache import Answer, Audits, Books, EmbedQueue, Exchange, Hit, NoEmbedder, Rules, Sampling, Ticket
@@ -105,6 +106,22 @@ async def test_a_hit_that_was_drawn_is_judged_and_a_wrong_one_raises_its_entry()
     assert isinstance(found, Audit)
     assert (found.source, found.draw, found.is_right, found.would_serve) == ("served", 0.02, False, True)
     assert raised == Raised(entry.entry_id, 0.97, 5.0)
+
+
+async def test_an_entry_that_was_wrong_for_a_miss_is_raised_too() -> None:
+    async with auditing(Judging(lambda _: False)) as (audits, books, ticket):
+        audits.note_stored(ticket, Answer("Something else.", b"{}"))
+        await eventually(lambda: audits.counts.judged == 1)
+    assert ticket.near is not None
+    assert books.events[-1] == Raised(ticket.near.entry_id, 0.93, 5.0)
+
+
+async def test_what_a_veto_refuses_anyway_neither_teaches_nor_raises() -> None:
+    async with auditing(Judging(lambda _: False)) as (audits, books, ticket):
+        other = msgspec.structs.replace(ticket, question=asked("how can i reset 2 passwords"))
+        audits.note_stored(other, Answer("Something else.", b"{}"))
+        await eventually(lambda: audits.counts.judged == 1)
+    assert [type(event) for event in books.events] == [Aliased]
 
 
 async def test_a_judge_that_cannot_tell_finds_nothing() -> None:

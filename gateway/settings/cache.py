@@ -23,7 +23,7 @@ _Replay = Literal["instant", "natural"]
 _Treatment = Literal["semantic", "exact", "bypass"]
 _Budget = Annotated[float, Field(gt=0, le=0.5)]
 _Cosine = Annotated[float, Field(ge=-1, le=1)]
-_Seconds = Annotated[float, Field(gt=0)]
+_Seconds = Annotated[float, Field(gt=0, lt=10**9)]  # as in `cache.ttl` of a request
 
 
 class EmbedderSettings(Section):

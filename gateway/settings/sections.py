@@ -14,7 +14,7 @@ from ..store.address import StoreAddress
 
 
 class Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, allow_inf_nan=False)
 
 
 def split_bind(bind: str) -> tuple[str, int]:

@@ -58,9 +58,8 @@ def said(value: str) -> Any:
 
 def test_a_key_that_comes_twice_is_refused_where_it_comes_again(tmp_path: Path) -> None:
     """A second `pools:` would silently take the place of the first."""
-    said = refusal(tmp_path, 'pools: {m: ["http://x"]}\nserver: {workers: 2}\npools: {n: ["http://y"]}\n')
-    assert "line 3 says 'pools' again" in said
-    assert "line 1 says 'workers' again" in refusal(tmp_path, "server: {workers: 2, workers: 3}\n")
+    twice = 'pools: {m: ["http://x"]}\nserver: {workers: 2}\npools: {n: ["http://y"]}\n'
+    assert "line 3 says 'pools' again" in refusal(tmp_path, twice)
 
 
 def test_a_section_of_which_every_line_is_commented_out_is_as_by_default(tmp_path: Path) -> None:
@@ -161,6 +160,7 @@ def test_a_pool_can_be_written_out(tmp_path: Path) -> None:
             "pools.m.members.0.wieght: unknown setting; did you mean weight?",
         ),
         ("pools: {m: {member: []}}", "pools.m.member: unknown setting; did you mean members?"),
+        ("cache: {ttl_s: .inf}", "cache.ttl_s: input should be "),
         ("server: {workers: 0}", "server.workers: input should be greater than or equal to 1"),
         ("server: {body_limit_mib: 65}", "server.body_limit_mib: input should be less than or equal to 64"),
         ("server: {bind: '8080'}", "server.bind: expected HOST:PORT such as 127.0.0.1:8080, found '8080'"),

@@ -57,9 +57,9 @@ async def test_what_nobody_serves_any_more_goes_after_a_while_and_counts() -> No
     async with kept() as where:
         await stored(where)
         await one_turn(where, looking(where, "m@1", "m@2"))
-        assert await time_passes(where, 600, looking(where, "m@2")) == 0
+        assert await time_passes(where, 540, looking(where, "m@2")) == 0
         assert await left(where) == [True, True]
-        assert await time_passes(where, 60, looking(where, "m@2")) == 1
+        assert await time_passes(where, 120, looking(where, "m@2")) == 1
         assert await left(where) == [False, True]
         assert await time_passes(where, 1200, looking(where, "m@2")) == 0
 
@@ -96,8 +96,8 @@ async def test_only_the_host_whose_turn_it_is_removes_anything() -> None:
     async with kept() as where:
         await stored(where)
         await one_turn(where, looking(where, "m@1", "m@2"))
-        await time_passes(where, 600, looking(where))
-        where.clock.at_s += 60
+        await time_passes(where, 540, looking(where))
+        where.clock.at_s += 120
         await where.store.execute("SET", "eg:versions:turn", b"1")
         assert await looking(where).look() == 0
         assert await one_turn(where, looking(where)) == 2

@@ -67,7 +67,8 @@ class Admissions:
         self, grant: Grant, principal: Principal, reserved: Estimate, timeline: Timeline, reply: Reply
     ) -> None:
         used = self._used(reserved, timeline, reply)
-        if timeline.cache_word in ("miss", "bypass", "refresh") and timeline.output_tokens is not None:
+        # What generates nothing, such as embeddings, says nothing of how long a key's answers are.
+        if timeline.cache_word in ("miss", "bypass", "refresh") and timeline.output_tokens:
             self._usual.note(principal.key_id, timeline.output_tokens)
         cost = self._cost(timeline.model, used) if timeline.model else 0.0
         self._limiter.settle(grant, tokens=used.tokens, cost=cost)

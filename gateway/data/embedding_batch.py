@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,25 +23,39 @@ MOST_INPUTS = 2048  # OpenAI's own bound
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """`inputs` are texts or lists of token ids; `is_single` says that there was one and no list around it."""
+    """`inputs` are texts or lists of token ids, as far as nobody has looked at them closer (`names`)."""
 
     inputs: tuple[Json, ...]
     wants_base64: bool
 
-    def names(self) -> list[str]:
-        """What each input is known by: a digest, so that nothing makes two of them alike but being the same."""
-        return [
-            hashlib.sha256(canonical(each).encode("utf-8", "surrogatepass")).hexdigest()
-            for each in self.inputs
-        ]
+    def names(self) -> Iterator[str]:
+        """What each input is known by: a digest, so that nothing makes two of them alike but being the same.
+
+        Raises InvalidRequest at one that cannot be embedded.
+        """
+        for at, each in enumerate(self.inputs):
+            if not (isinstance(each, str) or _is_tokens(each)) or not each:
+                raise InvalidRequest(
+                    f"input.{at} must be a text or a list of token ids, and not empty.", param=f"input.{at}"
+                )
+            yield hashlib.sha256(canonical(each).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class Replied(msgspec.Struct):
-    """What a model server sent: a vector for each input as bytes, and what it counted."""
+    """What a model server sent: its members, those of each embedding unread yet, and what it counted."""
 
-    vectors: list[bytes]
     members: dict[str, msgspec.Raw]
+    data: list[msgspec.Raw]
     tokens: int
+
+    def vectors(self) -> Iterator[tuple[int, bytes]]:
+        """The place of each among the inputs, and its bytes. Raises ValueError where one is no vector."""
+        for raw in self.data:
+            try:
+                each = _read_embedding(raw)
+            except msgspec.DecodeError as error:
+                raise ValueError("not an embedding") from error
+            yield each.index, _as_bytes(each.embedding)
 
 
 def read_batch(values: Mapping[str, Json]) -> Batch:
@@ -55,41 +69,41 @@ def read_batch(values: Mapping[str, Json]) -> Batch:
         raise InvalidRequest("input must be a text, a list of texts, or a list of token ids.", param="input")
     if len(inputs) > MOST_INPUTS:
         raise InvalidRequest(f"input has {len(inputs)} items; send {MOST_INPUTS} at most.", param="input")
-    for at, each in enumerate(inputs):
-        if not (isinstance(each, str) or _is_tokens(each)) or not each:
-            raise InvalidRequest(
-                f"input.{at} must be a text or a list of token ids, and not empty.", param=f"input.{at}"
-            )
     return Batch(tuple(inputs), form == "base64")
 
 
-def read_reply(body: bytes, *, count: int) -> Replied | None:
-    """None where it has anything else than a vector for each of so many inputs: then it is only passed on."""
+def read_reply(body: bytes) -> Replied | None:
+    """None where it has no list of data: then it is only passed on. Raises msgspec.DecodeError if it is no object."""
+    members = _read_members(body)
     try:
-        members = _read_members(body)
-        data = _read_data(members["data"])
         usage = _read_usage(members["usage"]) if "usage" in members else _Usage()
-        vectors: list[bytes | None] = [None] * count
-        for each in data:
-            vectors[each.index] = _as_bytes(each.embedding)
-    except (msgspec.DecodeError, UnicodeDecodeError, KeyError, IndexError, ValueError):
+        return Replied(members, _read_data(members["data"]), usage.prompt_tokens or usage.total_tokens or 0)
+    except (msgspec.DecodeError, UnicodeDecodeError, KeyError):
         return None
-    whole = [vector for vector in vectors if vector]
-    if len(whole) != count or len(data) != count:
-        return None
-    return Replied(whole, members, usage.prompt_tokens or usage.total_tokens or 0)
 
 
-def as_reply(
-    vectors: Sequence[bytes], batch: Batch, *, model: str, tokens: int, members: Mapping[str, msgspec.Raw]
-) -> bytes:
+def in_order(vectors: Sequence[tuple[int, bytes]], *, count: int) -> list[bytes] | None:
+    """None where they are not one for each of so many inputs."""
+    placed = dict(vectors)
+    return (
+        [placed[at] for at in range(count)]
+        if len(vectors) == count and set(placed) == {*range(count)}
+        else None
+    )
+
+
+def written(vectors: Sequence[bytes], batch: Batch) -> Iterator[bytes]:
+    """The data of a reply, one embedding after the other."""
+    for at, vector in enumerate(vectors):
+        yield msgspec.json.encode({"object": "embedding", "index": at, "embedding": _as_asked(vector, batch)})
+
+
+def as_reply(data: Sequence[bytes], *, model: str, tokens: int, members: Mapping[str, msgspec.Raw]) -> bytes:
     """`members` are those of a server's own reply, whose data and usage give way to the whole batch's."""
-    data = [
-        {"object": "embedding", "index": at, "embedding": _as_asked(vector, batch)}
-        for at, vector in enumerate(vectors)
-    ]
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
-    return msgspec.json.encode({"object": "list", **members, "data": data, "model": model, "usage": usage})
+    told = {"object": "list", **members, "model": model, "usage": usage}
+    told["data"] = msgspec.Raw(b"[" + b",".join(data) + b"]")
+    return msgspec.json.encode(told)
 
 
 def shares(tokens: int, inputs: Sequence[Json]) -> list[int]:
@@ -106,9 +120,7 @@ def shares(tokens: int, inputs: Sequence[Json]) -> list[int]:
 
 def _is_tokens(value: Json) -> bool:
     return (
-        isinstance(value, list)
-        and bool(value)
-        and all(isinstance(each, int) and not isinstance(each, bool) for each in value)
+        isinstance(value, list) and bool(value) and {*map(type, value)} == {int}  # a bool's type is another
     )
 
 
@@ -121,9 +133,10 @@ def _as_bytes(embedding: list[float] | str) -> bytes:
             raise ValueError("not base64") from error
         vector = np.frombuffer(raw, dtype="<f4")  # refuses what is no multiple of 4
     else:
-        vector = np.asarray(embedding, dtype="<f4")
-    if not np.isfinite(vector).all():
-        raise ValueError("not finite")
+        with np.errstate(over="ignore"):  # what is too large is not finite then
+            vector = np.asarray(embedding, dtype="<f4")
+    if not vector.size or not np.isfinite(vector).all():
+        raise ValueError("empty, or not finite")
     return vector.tobytes()
 
 
@@ -146,5 +159,6 @@ class _Usage(msgspec.Struct):
 
 
 _read_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_read_data = msgspec.json.Decoder(list[_Embedding]).decode
+_read_data = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_read_embedding = msgspec.json.Decoder(_Embedding).decode
 _read_usage = msgspec.json.Decoder(_Usage).decode

@@ -6,14 +6,12 @@ are not the same. What is kept is the vector, under a digest of its input.
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
 
-from backends import Exchange
 from cache import Answer, Hit, Miss, Question, SemanticCache, Ticket
 
 from .. import notes
@@ -28,16 +26,15 @@ from ..replies.model_name import renamed
 from ..replies.upstream_errors import normalise
 from ..telemetry import spans
 from ..telemetry.timeline import Timeline
-from .embedding_batch import Batch, Replied, as_reply, read_batch, read_reply, shares
+from .embedding_batch import Batch, Replied, as_reply, in_order, read_batch, read_reply, shares, written
+from .shelf import Shelf
+from .turns import in_turns
 from .wire import Reply, Request
 
 PATH = "/v1/embeddings"
 _ENDPOINT = "embeddings"
-_AT_ONCE = 64  # look-ups and writes of one round trip: what the loop does between two turns
-_LARGE = 16_384  # numbers of a reply from which on it is put together off the loop
-# How the vectors travel, or what only the gateway reads.
-_NOT_IN_IDENTITY = ("input", "encoding_format")
-_LATE_WRITES = 256
+# With these of vLLM's, base64 holds other numbers than 32-bit floats: then a vector is good for its own form only.
+_OTHER_NUMBERS = ("embed_dtype", "endianness")
 
 
 class Embeddings:
@@ -54,12 +51,10 @@ class Embeddings:
         self._passage = passage
         self._cache = cache
         self._policies = policies
-        self._store_deadline_s = store_deadline_s
-        self._writing: set[asyncio.Task[None]] = set()
+        self._shelf = Shelf(cache, store_deadline_s=store_deadline_s)
 
     async def aclose(self) -> None:
-        if self._writing:
-            await asyncio.wait(self._writing, timeout=5)
+        await self._shelf.aclose()
 
     async def answer(self, request: Request, reply: Reply, timeline: Timeline, *, deadline_s: float) -> None:
         """Raises ApiError."""
@@ -67,6 +62,7 @@ class Embeddings:
             request, reply, timeline, scope="embeddings", deadline_s=deadline_s, generates=False
         ) as entrant:
             batch = read_batch(entrant.body.values)
+            names = await in_turns(batch.names())
             controls = self._controls(entrant, request)
             bypass = _why_not(controls)
             if controls.only_if_cached and not (bypass is None and controls.reads):
@@ -74,14 +70,14 @@ class Embeddings:
                 raise only_if_cached()
             if bypass is not None:
                 notes.outcome(timeline, reply, "BYPASS", bypass)
-                await self._ask(entrant, batch, reply, timeline)
+                await self._pass(entrant, reply, timeline)
                 return
-            questions = self._questions(entrant, batch, controls)
+            questions = self._questions(entrant, names, controls)
             if not controls.reads:
-                tickets = await self._tickets(questions)
+                tickets = await self._shelf.tickets(questions)
                 notes.outcome(timeline, reply, "REFRESH", "no-cache")
-                asked = await self._ask(entrant, batch, reply, timeline)
-                await self._keep(entrant, batch.inputs, tickets, asked, controls, timeline)
+                asked = await self._pass(entrant, reply, timeline)
+                await self._keep_all(entrant, batch, tickets, asked, controls, timeline)
                 return
             await self._from_both(entrant, batch, questions, controls, reply, timeline)
 
@@ -95,7 +91,7 @@ class Embeddings:
         timeline: Timeline,
     ) -> None:
         started = time.monotonic()
-        found = await self._look_up(questions)
+        found = await self._shelf.look_up(questions)
         hits = [each for each in found if isinstance(each, Hit)]
         spans.note_batch(timeline, started, time.monotonic(), inputs=len(found), hits=len(hits))
         if len(hits) == len(found):
@@ -103,16 +99,17 @@ class Embeddings:
             reply.add("age", int(max(hit.age_s for hit in hits)))
             tokens = _tokens_of(hits)
             timeline.input_tokens, timeline.output_tokens = tokens, 0
-            await _send(reply, [hit.entry.answer.payload for hit in hits], batch, entrant.model, tokens)
+            data = await in_turns(written([hit.entry.answer.payload for hit in hits], batch))
+            await reply.whole(200, as_reply(data, model=entrant.model, tokens=tokens, members={}))
             return
         reason = "partial" if hits else _reason(found[0])
         notes.outcome(timeline, reply, "MISS", reason)
         if controls.only_if_cached:
             raise only_if_cached()
         if not hits:
-            asked = await self._ask(entrant, batch, reply, timeline)
+            asked = await self._pass(entrant, reply, timeline)
             tickets = [each.ticket if isinstance(each, Miss) else None for each in found]
-            await self._keep(entrant, batch.inputs, tickets, asked, controls, timeline)
+            await self._keep_all(entrant, batch, tickets, asked, controls, timeline)
             return
         await self._ask_the_rest(entrant, batch, questions, found, controls, reply, timeline)
 
@@ -133,26 +130,33 @@ class Embeddings:
             if isinstance(each, Miss)
         }
         inputs = [batch.inputs[at] for at in new.values()]
-        asked = await self._ask(entrant, Batch(tuple(inputs), batch.wants_base64), None, timeline)
-        if asked is None:
-            raise UpstreamError("The model server's reply is not one to embeddings.", headers=NO_RETRY)
-        vectors = dict(zip(new, asked.vectors, strict=True))
+        _, asked = await self._ask(entrant, timeline, {"input": canonical(inputs)})
+        made = None if asked is None else await _vectors(asked, count=len(inputs))
+        if asked is None or made is None:
+            raise _no_vectors()
+        vectors = dict(zip(new, made, strict=True))
         whole = [
             each.entry.answer.payload if isinstance(each, Hit) else vectors[question.text]
             for question, each in zip(questions, found, strict=True)
         ]
         tokens = _tokens_of([each for each in found if isinstance(each, Hit)]) + asked.tokens
         reply.add("x-echogate-backend", timeline.backend or "")
+        data = await in_turns(written(whole, batch))
+        await reply.whole(200, as_reply(data, model=entrant.model, tokens=tokens, members=asked.members))
         tickets = [each.ticket for at in new.values() if isinstance(each := found[at], Miss)]
-        await _send(reply, whole, batch, entrant.model, tokens, asked)
-        await self._keep(entrant, inputs, tickets, asked, controls, timeline)
+        await self._keep(entrant, inputs, tickets, made, asked.tokens, controls, timeline)
+
+    async def _pass(self, entrant: Entrant, reply: Reply, timeline: Timeline) -> Replied | None:
+        """The whole batch, there and back as it came. None: there are no vectors in the reply."""
+        raw, asked = await self._ask(entrant, timeline)
+        reply.add("x-echogate-backend", timeline.backend or "")
+        await reply.whole(200, raw)
+        return asked
 
     async def _ask(
-        self, entrant: Entrant, batch: Batch, reply: Reply | None, timeline: Timeline
-    ) -> Replied | None:
-        """What a server replied to this batch; passed on as it came if there is a `reply`. None: no vectors."""
-
-        replacements = None if reply is not None else {"input": canonical(list(batch.inputs))}
+        self, entrant: Entrant, timeline: Timeline, replacements: Mapping[str, str] | None = None
+    ) -> tuple[bytes, Replied | None]:
+        """A reply as its caller may read it, and what is in it. Raises ApiError where it is none to embeddings."""
         async with self._passage.sent(
             entrant,
             timeline,
@@ -160,34 +164,22 @@ class Embeddings:
             operation=_ENDPOINT,
             body=lambda member: entrant.body_for(member, replacements),
         ) as exchange:
-            raw = await _whole(exchange, entrant)
-            asked = read_reply(raw, count=len(batch.inputs))
+            if exchange.status != 200:
+                raise normalise(
+                    exchange.status,
+                    await exchange.read(1 << 20),
+                    retry_after=exchange.headers.get("retry-after"),
+                )
+            raw = await exchange.read(ANSWER_LIMIT_BYTES)
+            try:
+                asked = read_reply(raw)
+                raw = renamed(raw, mapped_back(exchange, entrant.model))
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                exchange.reject("not-an-answer")
+                raise _no_vectors() from error
             if asked is not None:
                 timeline.input_tokens, timeline.output_tokens = asked.tokens, 0
-            if reply is not None:
-                reply.add("x-echogate-backend", exchange.member)
-                await reply.whole(200, raw)
-            return asked
-
-    async def _look_up(self, questions: list[Question]) -> list[Hit | Miss]:
-        found: list[Hit | Miss] = []
-        deadline = time.monotonic() + self._store_deadline_s
-        for at in range(0, len(questions), _AT_ONCE):
-            lookups = [
-                self._cache.begin(question, deadline=deadline) for question in questions[at : at + _AT_ONCE]
-            ]
-            found += [await lookup.result() for lookup in lookups]
-        return found
-
-    async def _tickets(self, questions: list[Question]) -> list[Ticket | None]:
-        deadline = time.monotonic() + self._store_deadline_s
-        tickets: list[Ticket | None] = []
-        for at in range(0, len(questions), _AT_ONCE):
-            some = questions[at : at + _AT_ONCE]
-            tickets += await asyncio.gather(
-                *(self._cache.ticket(question, deadline=deadline) for question in some)
-            )
-        return tickets
+            return raw, asked
 
     def _controls(self, entrant: Entrant, request: Request) -> Controls:
         """Raises InvalidRequest."""
@@ -203,83 +195,74 @@ class Embeddings:
             ),
         )
 
-    def _questions(self, entrant: Entrant, batch: Batch, controls: Controls) -> list[Question]:
+    def _questions(self, entrant: Entrant, names: Sequence[str], controls: Controls) -> list[Question]:
+        values = entrant.body.values
+        is_plain = not any(name in values for name in _OTHER_NUMBERS)
         namespace, material = identity_of(
-            entrant.body.values,
+            values,
             endpoint=_ENDPOINT,
             principal=entrant.principal,
             version=entrant.route.version,
             controls=controls,
-            without=_NOT_IN_IDENTITY,
+            without=("input", "encoding_format") if is_plain else ("input",),
             also={},
         )
         partition = self._cache.partition(namespace, material)
         return [
-            Question(partition, name, skip_semantic=_ENDPOINT, max_age_s=controls.max_age_s)
-            for name in batch.names()
+            Question(partition, name, skip_semantic=_ENDPOINT, max_age_s=controls.max_age_s) for name in names
         ]
+
+    async def _keep_all(
+        self,
+        entrant: Entrant,
+        batch: Batch,
+        tickets: Sequence[Ticket | None],
+        asked: Replied | None,
+        controls: Controls,
+        timeline: Timeline,
+    ) -> None:
+        if asked is None or not controls.stores:
+            return
+        vectors = await _vectors(asked, count=len(batch.inputs))
+        if vectors is not None:
+            await self._keep(entrant, batch.inputs, tickets, vectors, asked.tokens, controls, timeline)
 
     async def _keep(
         self,
         entrant: Entrant,
         inputs: Sequence[Json],
         tickets: Sequence[Ticket | None],
-        asked: Replied | None,
+        vectors: Sequence[bytes],
+        tokens: int,
         controls: Controls,
         timeline: Timeline,
     ) -> None:
-        """Behind the reply; goes on though the caller leaves, and so does no more than so many at once."""
-        if asked is None or not controls.stores or len(self._writing) >= _LATE_WRITES:
+        """Behind the reply."""
+        if not controls.stores:
             return
         tags = self._cache.tags(notes.tags(entrant.route.version, entrant.body.values, timeline))
-        answers = [
-            Answer(
-                "", vector, {**notes.made(timeline), "input_tokens": str(tokens), "output_tokens": "0"}, tags
+        made = notes.made(timeline)
+        pairs = [
+            (
+                ticket,
+                Answer("", vector, {**made, "input_tokens": str(share), "output_tokens": "0"}, tags),
             )
-            for vector, tokens in zip(asked.vectors, shares(asked.tokens, inputs), strict=True)
+            for ticket, vector, share in zip(tickets, vectors, shares(tokens, inputs), strict=True)
+            if ticket is not None
         ]
-        task = asyncio.create_task(self._write(tickets, answers, controls.ttl_s))
-        self._writing.add(task)
-        task.add_done_callback(self._writing.discard)
-        await asyncio.shield(task)
-
-    async def _write(
-        self, tickets: Sequence[Ticket | None], answers: Sequence[Answer], ttl_s: float | None
-    ) -> None:
-        pairs = [(ticket, answer) for ticket, answer in zip(tickets, answers, strict=True) if ticket]
-        for at in range(0, len(pairs), _AT_ONCE):
-            some = pairs[at : at + _AT_ONCE]
-            await asyncio.gather(*(self._cache.store(ticket, answer, ttl_s=ttl_s) for ticket, answer in some))
+        await self._shelf.keep(pairs, ttl_s=controls.ttl_s)
 
 
-async def _whole(exchange: Exchange, entrant: Entrant) -> bytes:
-    """The reply's body. Raises ApiError where it is none to embeddings."""
-    if exchange.status != 200:
-        raise normalise(
-            exchange.status, await exchange.read(1 << 20), retry_after=exchange.headers.get("retry-after")
-        )
-    raw = await exchange.read(ANSWER_LIMIT_BYTES)
+async def _vectors(asked: Replied, *, count: int) -> list[bytes] | None:
+    """One for each input; None where there is anything else."""
     try:
-        return renamed(raw, mapped_back(exchange, entrant.model))
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise UpstreamError("The model server's reply is not one to embeddings.", headers=NO_RETRY) from error
+        return in_order(await in_turns(asked.vectors()), count=count)
+    except ValueError:
+        return None
 
 
-async def _send(
-    reply: Reply,
-    vectors: Sequence[bytes],
-    batch: Batch,
-    model: str,
-    tokens: int,
-    asked: Replied | None = None,
-) -> None:
-    members = {} if asked is None else asked.members
-
-    def made() -> bytes:
-        return as_reply(vectors, batch, model=model, tokens=tokens, members=members)
-
-    is_large = sum(map(len, vectors)) // 4 > _LARGE
-    await reply.whole(200, await asyncio.to_thread(made) if is_large else made())
+def _no_vectors() -> UpstreamError:
+    return UpstreamError("The model server's reply is not one to embeddings.", headers=NO_RETRY)
 
 
 def _tokens_of(hits: Sequence[Hit]) -> int:

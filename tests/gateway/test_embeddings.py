@@ -197,6 +197,8 @@ async def test_only_what_is_stored_or_nothing_at_all() -> None:
         b'{"data": [{"index": 0, "embedding": [[1.0], [2.0]]}]}',
         b'{"data": [{"index": 0, "embedding": "!!"}]}',
         b'{"data": [{"index": 0, "embedding": [1e999]}]}',
+        b'{"data": [{"index": 0, "embedding": [1e300]}]}',
+        b'{"data": [{"index": 0}]}',
     ],
 )
 async def test_a_reply_that_is_no_vector_is_passed_on_and_not_stored(reply: bytes) -> None:

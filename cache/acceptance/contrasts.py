@@ -60,10 +60,8 @@ hundred thousand million billion
 # "Turn it off on my phone" is about off: the other is a preposition far more often.
 _PREPOSITIONS = frozenset(("on", "in", "up", "over"))
 _CHECKS = frozenset(("check", "checks", "checked", "checking"))
-_BEFORE_NOUN_WORDS = (
-    "the my a an your this that our their by with or and of paper bank cash deposit in for via per"
-)
-_BEFORE_NOUN = frozenset(_BEFORE_NOUN_WORDS.split())
+_BEFORE_CHECKING_WORDS = "please you to i we can could will ll would should must just always then have ve not"
+_BEFORE_CHECKING = frozenset(_BEFORE_CHECKING_WORDS.split())
 _SPELLINGS = {
     "feet": "foot", "metre": "meter", "kilometre": "kilometer", "km": "kilometer", "centimetre": "centimeter",
     "cm": "centimeter", "millimetre": "millimeter", "mm": "millimeter", "kilo": "kilogram",
@@ -129,7 +127,7 @@ def members(words: list[str], stems: list[str]) -> dict[int, frozenset[str]]:
 
 def _is_verb(words: list[str], at: int) -> bool:
     """To check something, and not to pay by check."""
-    return at == 0 or words[at - 1] not in _BEFORE_NOUN or words[at] in ("checked", "checking")
+    return at == 0 or words[at - 1] in _BEFORE_CHECKING or words[at] in ("checked", "checking")
 
 
 def _sides(groups: str) -> list[dict[str, str]]:

@@ -34,7 +34,8 @@ _BARE_VERBS = frozenset(("get", "give", "show"))
 _BEFORE_VERB_WORDS = "i you we they it he she to able even yet still ever"
 _BEFORE_VERB = frozenset(_BEFORE_VERB_WORDS.split())
 _ADVERBS = frozenset(("yet", "still", "even", "ever", "actually", "really", "currently"))
-MANNER = re.compile(r"(?!apply|reply|supply|imply|comply|multiply|only)\w{3,}ly")  # adverbs: quickly
+# Adverbs, and not family, Italy or supply.
+MANNER = re.compile(r"\w{2,}(?:al|ant|ent|ous|ive|ful|ed|ing|ick|ate|ite|ete|ect|act|ar|ow)ly")
 _PARTICIPLE = re.compile(r"\w{2,}(?:ing|ed)")
 _BEFORE_PARTICIPLE = ("is", "are", "was", "were", "has", "have")
 _PLACES = frozenset(("there", "here", "mine", "ours"))

@@ -26,11 +26,11 @@ _HOLLOW = re.compile(
     r"^(?:isn't|aren't|wasn't|weren't|doesn't|didn't|won't|wouldn't|couldn't|shouldn't|can't|haven't|hasn't)\b"
     r"(?=.*\?\W*$)"
     r"|^don't(?= (?:i|you|we|they|people|the|my|your)\b.*\?\W*$)"
-    r"|\bnot sure\b|\b(?:don't|do not) know (?=why|what|if|whether)"
+    r"|\bnot sure (?=why|what|if|whether|how|when|where)|\b(?:don't|do not) know (?=why|what|if|whether)"
     r"|,\s*(?:is|are|was|were|do|does|did|wo|would|could|should|ca|have|has)n't (?:it|he|she|they|we|you|i)\b"
     r"|\bor not\b|\bwhy not\b|\bnot only\b(?=.*\bbut\b)|\bno\.? (?=\d)|\bno longer\b(?= than)|\bcan't wait\b|\bif not\b"
 )
-_NOT_YET = re.compile(r"\byet to\b")
+_NOT = re.compile(r"\b(?:yet|fail(?:s|ed)?|refuse[sd]?) to\b")
 # "Doesn't seem to work" is about working.
 _SEEMING = re.compile(r"\b(?:seem|appear)(?:s|ed)? to\b(?: be\b)?")
 _SHOULD_NOT = re.compile(r"\bshould not\b")
@@ -80,10 +80,12 @@ class Polarity:
         return self.denied.union(self.affirmed, self.ahead, *self.either)
 
     def contradicts(self, other: Polarity) -> bool:
-        if self._is_put_otherwise(other) or other._is_put_otherwise(self):
+        if self._asks_for(other) or other._asks_for(self):
             return False
         if self._denies(other) or other._denies(self):
             return True
+        if self._is_put_as_trouble(other) or other._is_put_as_trouble(self):
+            return False
         one, two = self.said, other.said
         # Word for word the same but for a "not": whatever it denies.
         is_alike = len(one & two) > _ALIKE * len(one | two) or not (one | two)
@@ -93,14 +95,13 @@ class Polarity:
         is_either = any(words and words <= other.affirmed for words in self.either)
         return is_either or not self.denied.isdisjoint(other.affirmed)
 
-    def _is_put_otherwise(self, other: Polarity) -> bool:
-        """The other says what this denies without a "not": it is missing for it isn't there; how do I for I can't."""
-        if self.count % 2 == 0 or other.count:
-            return False
-        if self.count == 1 and self.unable & other.sought:
-            return True
-        denied = self.denied.union(*self.either)
-        return bool(other.troubles - self.said) and denied.isdisjoint(other.troubles)
+    def _asks_for(self, other: Polarity) -> bool:
+        """ "I can't find it" for "how do I find it"."""
+        return self.count == 1 and not other.count and not self.unable.isdisjoint(other.sought)
+
+    def _is_put_as_trouble(self, other: Polarity) -> bool:
+        """ "It isn't there" for "it is missing"."""
+        return self.count % 2 == 1 and not other.count and bool(other.troubles - self.said)
 
 
 def polarity(lowered: str, *, stems: dict[str, str], little: frozenset[str]) -> Polarity:
@@ -147,7 +148,7 @@ def polarity_zh(text: str) -> Polarity:
 def _plain(lowered: str) -> str:
     """With one way of denying for several, and without what only sounds like it."""
     meant = _SEEMING.sub(" ", _HOLLOW.sub(" ", lowered.strip()))
-    return _WITHOUT.sub(_without, _NOT_YET.sub(" not ", _SHOULD_NOT.sub("shouldn't", meant)))
+    return _WITHOUT.sub(_without, _NOT.sub(" not ", _SHOULD_NOT.sub("shouldn't", meant)))
 
 
 def _without(match: re.Match[str]) -> str:

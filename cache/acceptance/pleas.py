@@ -14,7 +14,7 @@ _WHAT_TO_DO = re.compile(r"\bwhat (?:do|should|can|must) (?:i|we) do(?: if| when
 _ASKING = re.compile(r"\b(?:why|when|which|who|will|would|is|are|does|did|if)\b")
 _SOUGHT = re.compile(
     r"\b(?:how (?:do|can|could|would|should) (?:i|we|you|one)|how to|help (?:me|us)?(?: to)?"
-    r"|(?:need|have) to do to|(?:want|like|trying) to|where (?:do|can|could) (?:i|we|you)) (?P<way>\w+)"
+    r"|(?:need|have) to do to|where (?:do|can|could) (?:i|we|you)) (?P<way>\w+)"
     r"|(?P<where>\bwhere (?:is|are)\b)"
 )
 _TO_WHERE = frozenset(stem(word) for word in ("find", "see", "locate"))

@@ -35,7 +35,24 @@ _LITTLE_PEOPLE = """
 _DENIES_NOTHING = _LITTLE | frozenset(_LITTLE_PEOPLE.split())
 _SAME = {"me": "i", "him": "he", "her": "she", "them": "they", "us": "we"}
 # What stands before such a word goes to, becomes, or exceeds what stands behind it.
-_INTO = frozenset(("to", "into", "than", "versus", "over", "beat", "beats", "instead", "转", "换", "变"))
+_INTO = frozenset(
+    (
+        "to",
+        "into",
+        "than",
+        "versus",
+        "over",
+        "beat",
+        "beats",
+        "instead",
+        "then",
+        "before",
+        "after",
+        "转",
+        "换",
+        "变",
+    )
+)
 # "To" behind these begins a verb; behind "use", "use the app to pay", it says what for.
 _BEFORE_VERB_WORDS = """
     able unable need needs needed want wants wanted like love try tries trying tried have has had having how

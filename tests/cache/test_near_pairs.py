@@ -7,10 +7,17 @@ import functools
 import pytest
 
 from cache import OnnxEmbedder, Policy, UnfitText, open_embedder, read
-from tests.cache import near_pairs_en_counts, near_pairs_en_words, near_pairs_zh, pairs_en, pairs_zh
+from tests.cache import (
+    near_pairs_en_counts,
+    near_pairs_en_reports,
+    near_pairs_en_words,
+    near_pairs_zh,
+    pairs_en,
+    pairs_zh,
+)
 from tests.cache.prepared import prepared_model
 
-TABLES = (pairs_en, pairs_zh, near_pairs_en_counts, near_pairs_en_words, near_pairs_zh)
+TABLES = (pairs_en, pairs_zh, near_pairs_en_counts, near_pairs_en_reports, near_pairs_en_words, near_pairs_zh)
 KINDS = sorted({kind for table in TABLES for kind in table.DIFFERENT})
 NEAR = 0.90
 

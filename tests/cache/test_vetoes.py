@@ -8,7 +8,14 @@ from cache.acceptance import first_veto, read
 from cache.acceptance.numerals import in_digits
 from cache.acceptance.quantities import quantities
 from cache.acceptance.vetoes import VETOES, all_vetoes
-from tests.cache import near_pairs_en_counts, near_pairs_en_words, near_pairs_zh, pairs_en, pairs_zh
+from tests.cache import (
+    near_pairs_en_counts,
+    near_pairs_en_reports,
+    near_pairs_en_words,
+    near_pairs_zh,
+    pairs_en,
+    pairs_zh,
+)
 
 Pair = tuple[str, str]
 LANGUAGES = (pairs_en, pairs_zh)
@@ -17,11 +24,11 @@ DIFFERENT = [
 ]
 NEAR = [
     (kind, *pair)
-    for table in (near_pairs_en_counts, near_pairs_en_words, near_pairs_zh)
+    for table in (near_pairs_en_counts, near_pairs_en_reports, near_pairs_en_words, near_pairs_zh)
     for kind, pairs in table.DIFFERENT.items()
     for pair in pairs
 ]
-SAME = [pair for language in LANGUAGES for pair in language.SAME]
+SAME = [pair for table in (*LANGUAGES, near_pairs_en_reports) for pair in table.SAME]
 
 
 @pytest.mark.parametrize(("name", "new", "stored"), DIFFERENT)

@@ -54,6 +54,9 @@ class NotThere:
     async def script(self, source: str, **more: object) -> object:
         raise ConnectionError
 
+    async def wait_replicas(self, count: int, timeout_ms: int, *, like_key: object) -> int:
+        raise ConnectionError
+
 
 @asynccontextmanager
 async def auditing(judge: Judging, **sampling: float) -> AsyncIterator[tuple[Audits, Noted, Ticket]]:

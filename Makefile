@@ -2,7 +2,7 @@
 #
 #   make demo        a tour on real parts, then serve until Ctrl-C (ONCE=1: end after the tour; PORT=…: of the gateway)
 #   make test        everything the quick tests need, then the tests
-#   make test-full   the slower ones: torch, deploy tools
+#   make test-full   the slower ones: torch, deploy tools, clients that others wrote (450 MB into the cache folder, once)
 #   make test-vllm   a real vLLM beside a real llama.cpp (2.5 GB into the cache folder, once); says so where there is none
 #   make fuzz        what reads bytes from outside, guided by coverage (TARGET=sse, body, errors or encodings; SECONDS=60)
 #   make install, format, check, bench NAME=http, constraints, clean
@@ -35,9 +35,11 @@ test: .venv/installed
 	.venv/bin/python -m tests.prepare
 	.venv/bin/python $(PYTEST) -n 2 -m "not full and not vllm" $(AGAIN)
 
+# The clients of others are installed outside the checkout, once, while the first tests run; theirs come late and wait.
 test-full: .venv-full/installed
 	.venv-full/bin/python -m tests.prepare
-	.venv-full/bin/python $(PYTEST) -m "full and not vllm" $(AGAIN)
+	.venv-full/bin/python -m tests.suites.environment & \
+	.venv-full/bin/python $(PYTEST) -m "full and not vllm" $(AGAIN); status=$$?; wait; exit $$status
 
 # Its environment lies outside the checkout, so that a machine pays for it once; it is installed while nothing else runs.
 test-vllm: .venv/installed

@@ -6,8 +6,10 @@ The scripts of this folder run in environments of their own, where nothing of Ec
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json
+import ssl
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -70,6 +72,8 @@ def note(target: Target, feature: str, *, outcome: str, said: Any = None, reason
 @contextmanager
 def observed() -> Iterator[None]:
     """Every reply that an httpx client of this process gets is noted: these are the libraries below all of them."""
+    # Clients are made by the hundred here, and reading all certificates takes each a tenth of a second.
+    ssl.create_default_context = functools.cache(ssl.create_default_context)
     for name in ("httpx", "httpx2"):
         try:
             library = importlib.import_module(name)

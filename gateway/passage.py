@@ -98,16 +98,19 @@ class Passage:
         raw = await request.body(self._body_limit_bytes, is_json=not is_form)
         started = time.monotonic()
         form, body, malformed = _read_body(raw, request, is_form=is_form)
+        text_bytes = (
+            0 if is_form else len(raw)
+        )  # sounds and pictures are no text: their bytes say nothing of tokens
         values = body.values if generates else {**body.values, **_NOTHING_GENERATED}
         admission = self._admissions.begin(
-            principal, values, body_bytes=len(raw), deadline=started + self._store_deadline_s
+            principal, values, body_bytes=text_bytes, deadline=started + self._store_deadline_s
         )
         try:
             if malformed is not None:
                 raise malformed
             model = _model(body, form)
             route = self._route(
-                model, principal, body, request, len(raw), timeline, scope=scope, deadline_s=deadline_s
+                model, principal, body, request, text_bytes, timeline, scope=scope, deadline_s=deadline_s
             )
         except ApiError:
             await admission.decided(timeline, reply, started=started)  # a refused request counts as well
@@ -159,8 +162,7 @@ class Passage:
             error = failure.code
             raise
         finally:
-            usage = Usage(timeline.input_tokens or 0, timeline.output_tokens or 0)
-            upstream.note(attempts, entrant.model, Reading(b"", "", usage, "text", None), error=error)
+            upstream.note(attempts, entrant.model, _counted(timeline), error=error)
 
     def _route(
         self,
@@ -195,16 +197,26 @@ class Passage:
         return route
 
 
+def _counted(timeline: Timeline) -> Reading | None:
+    if timeline.input_tokens is None:
+        return None
+    return Reading(b"", "", Usage(timeline.input_tokens, timeline.output_tokens or 0), "text", None)
+
+
 def _read_body(
     raw: bytes, request: Request, *, is_form: bool
 ) -> tuple[FormModel | None, Body, ApiError | None]:
     """An empty body and why it cannot be read, where it cannot: such a request counts against the limits too."""
     try:
         if is_form:
-            return find_model(raw, request.headers.get(b"content-type", b"")), Body({}, {}), None
+            return _form_of(raw, request), Body({}, {}), None
         return None, split(raw, model=request.model), None
     except ApiError as error:
         return None, Body({}, {}), error
+
+
+def _form_of(raw: bytes, request: Request) -> FormModel:
+    return find_model(raw, request.headers.get(b"content-type", b""), model=request.model)
 
 
 def _model(body: Body, form: FormModel | None) -> str:

@@ -250,7 +250,10 @@ class Embeddings:
             for ticket, vector, share in zip(tickets, vectors, shares(tokens, inputs), strict=True)
             if ticket is not None
         ]
-        await self._shelf.keep(pairs, ttl_s=controls.ttl_s)
+        started = time.monotonic()
+        reason = await self._shelf.keep(pairs, ttl_s=controls.ttl_s)
+        if reason is not None:
+            spans.note_store(timeline, started, time.monotonic(), is_stored=reason == "stored", reason=reason)
 
 
 async def _vectors(asked: Replied, *, count: int) -> list[bytes] | None:

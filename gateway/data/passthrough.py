@@ -6,6 +6,7 @@ whole as well. Errors become OpenAI's.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import msgspec
@@ -22,6 +23,9 @@ from ..replies.upstream_errors import normalise
 from ..telemetry.timeline import Timeline
 from .endpoints import Endpoint
 from .wire import Reply, Request
+
+_BYTES = "application/octet-stream"
+_LAST = "message_stop"  # of Anthropic's events
 
 
 class PassThrough:
@@ -54,10 +58,12 @@ class PassThrough:
                 body=entrant.body_for,
                 headers=headers,
             ) as exchange:
-                await _relay(exchange, entrant, reply, timeline)
+                await _relay(endpoint, exchange, entrant, reply, timeline)
 
 
-async def _relay(exchange: Exchange, entrant: Entrant, reply: Reply, timeline: Timeline) -> None:
+async def _relay(
+    endpoint: Endpoint, exchange: Exchange, entrant: Entrant, reply: Reply, timeline: Timeline
+) -> None:
     reply.add("x-echogate-backend", exchange.member)
     if exchange.status != 200:
         raise normalise(
@@ -68,10 +74,23 @@ async def _relay(exchange: Exchange, entrant: Entrant, reply: Reply, timeline: T
         await _relay_events(exchange, model, reply, timeline)
         return
     body = await exchange.read(ANSWER_LIMIT_BYTES)
-    if exchange.content_type == "application/json":
-        body = _readable(body, model)
+    type_ = exchange.content_type
+    if type_ == "application/json":
+        body = mend(body)
+        try:
+            if isinstance(_read_whole(body), dict):
+                body = renamed(body, model)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise _no_reply(endpoint, exchange) from error
         note_usage(timeline, body)
-    await reply.whole(200, body, content_type=exchange.headers.get("content-type", "").encode("latin-1"))
+    elif type_ == "text/html" or not endpoint.is_sound:  # a proxy's page
+        raise _no_reply(endpoint, exchange)
+    await reply.whole(200, body, content_type=exchange.headers.get("content-type", _BYTES).encode("latin-1"))
+
+
+def _no_reply(endpoint: Endpoint, exchange: Exchange) -> UpstreamError:
+    exchange.reject("not-an-answer")
+    return UpstreamError(f"The model server's reply is not one to {endpoint.path}.", headers=NO_RETRY)
 
 
 async def _relay_events(exchange: Exchange, model: str | None, reply: Reply, timeline: Timeline) -> None:
@@ -79,13 +98,33 @@ async def _relay_events(exchange: Exchange, model: str | None, reply: Reply, tim
     total, last = 0, None
     async for events in exchange.batches():
         total += sum(len(event.data) for event in events)
-        last = events[-1].event
         if total > ANSWER_LIMIT_BYTES:
             raise UpstreamError("The model server's answer is too large.", headers=NO_RETRY)
-        await reply.events([_frame(event, model, timeline) for event in events])
-    if last is not None and last.startswith(("message", "content_block")) and last != "message_stop":
+        whole = list(itertools.takewhile(lambda event: not _is_error(event), events))
+        await reply.events([_frame(event, model, timeline) for event in whole])
+        if len(whole) < len(events):
+            exchange.reject("error-chunk")
+            raise normalise(502, events[len(whole)].data)
+        last = events[-1].event
+        if last == _LAST:  # nobody waits for a connection that may hang on
+            exchange.accept()
+            break
+    if last is not None and last.startswith(("message", "content_block")) and last != _LAST:
+        exchange.reject("incomplete_stream")
         raise UpstreamError("The model server ended the stream without saying why.", code="incomplete_stream")
     await reply.end()
+
+
+def _is_error(event: Event) -> bool:
+    """Of what went wrong at a server, no more is told in a stream than anywhere else."""
+    if event.event == "error":
+        return True
+    if b'"error"' not in event.data:
+        return False
+    try:
+        return bool(_read_failure(event.data).error)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
 
 
 def _frame(event: Event, model: str | None, timeline: Timeline) -> bytes:
@@ -115,14 +154,6 @@ def _in_events(data: bytes, model: str) -> bytes:
     return msgspec.json.encode(event)
 
 
-def _readable(body: bytes, model: str | None) -> bytes:
-    body = mend(body)
-    try:
-        return renamed(body, model)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return body  # a list or a number: there is no name to put in
-
-
 class _Tokens(msgspec.Struct):
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
@@ -140,6 +171,12 @@ class _Counted(msgspec.Struct):
     message: _Message | None = None
 
 
+class _Failure(msgspec.Struct):
+    error: Any = None
+
+
+_read_failure = msgspec.json.Decoder(_Failure).decode
+_read_whole = msgspec.json.Decoder(dict[str, msgspec.Raw] | list[msgspec.Raw]).decode
 _read_counted = msgspec.json.Decoder(_Counted).decode
 
 
@@ -149,8 +186,11 @@ def note_usage(timeline: Timeline, document: bytes) -> None:
         counted = _read_counted(document)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return
-    usage: Any = counted.usage or (counted.message.usage if counted.message else None)
+    usage = counted.usage
     if usage is None:
+        began = counted.message and counted.message.usage
+        if began:  # the answer of an event that begins one is still to come
+            timeline.input_tokens = max(timeline.input_tokens or 0, _first(began.input_tokens) or 0)
         return
     output = _first(usage.completion_tokens, usage.output_tokens)
     whole = None if usage.total_tokens is None else usage.total_tokens - (output or 0)

@@ -27,7 +27,7 @@ class Shelf:
     def __init__(self, cache: SemanticCache, *, store_deadline_s: float) -> None:
         self._cache = cache
         self._store_deadline_s = store_deadline_s
-        self._writing: set[asyncio.Task[None]] = set()
+        self._writing: set[asyncio.Task[str]] = set()
 
     async def aclose(self) -> None:
         if self._writing:
@@ -55,21 +55,26 @@ class Shelf:
                 break
         return found + [None] * (len(questions) - len(found))
 
-    async def keep(self, pairs: Sequence[tuple[Ticket, Answer]], *, ttl_s: float | None) -> None:
-        """Goes on to its end though the caller leaves."""
-        if pairs and len(self._writing) < _LATE_WRITES:
-            task = asyncio.create_task(self._write(pairs, ttl_s))
-            self._writing.add(task)
-            task.add_done_callback(self._writing.discard)
-            await asyncio.shield(task)
+    async def keep(self, pairs: Sequence[tuple[Ticket, Answer]], *, ttl_s: float | None) -> str | None:
+        """Goes on to its end though the caller leaves. "stored", or why one was not; None: there was nothing to do, or
+        no room to do it."""
+        if not pairs or len(self._writing) >= _LATE_WRITES:
+            return None
+        task = asyncio.create_task(self._write(pairs, ttl_s))
+        self._writing.add(task)
+        task.add_done_callback(self._writing.discard)
+        return await asyncio.shield(task)
 
-    async def _write(self, pairs: Sequence[tuple[Ticket, Answer]], ttl_s: float | None) -> None:
+    async def _write(self, pairs: Sequence[tuple[Ticket, Answer]], ttl_s: float | None) -> str:
+        reasons: list[str] = []
         for some in _parts(pairs):
             stored = await asyncio.gather(
                 *(self._cache.store(ticket, answer, ttl_s=ttl_s) for ticket, answer in some)
             )
-            if stored[-1].reason == "store-down":
-                return
+            reasons += (each.reason for each in stored)
+            if reasons[-1] == "store-down":
+                break
+        return next((reason for reason in reasons if reason != "stored"), "stored")
 
 
 def _parts(whole: Sequence[T]) -> Iterator[Sequence[T]]:

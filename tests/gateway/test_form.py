@@ -51,6 +51,7 @@ def test_boundaries_are_written_in_several_ways(boundary: bytes) -> None:
         (b"", TYPE, 400),
         (b"--XX--", TYPE, 400),
         (b"--XX\r\nno end of the head", TYPE, 400),
+        (form(*[("a", b"x")] * 300, ("model", b"m")), TYPE, 400),
         (form(("model", b"m")), b"application/json", 415),
         (form(("model", b"m")), b"multipart/form-data", 415),
     ],
@@ -59,6 +60,14 @@ def test_what_is_no_such_form_is_refused(raw: bytes, type_: bytes, status: int) 
     with pytest.raises(InvalidRequest) as refused:
         find_model(raw, type_)
     assert refused.value.status == status
+
+
+@pytest.mark.parametrize("parts", [[], [("model", b"own")]])
+def test_a_model_of_the_path_stands_for_the_forms_own(parts: list[tuple[str, bytes]]) -> None:
+    raw = form(("file", b"x"), *parts)
+    found = find_model(raw, TYPE, model="m1")
+    assert found.model == "m1"
+    assert find_model(found.renamed(raw, "w"), TYPE).model == "w"
 
 
 @given(st.binary(max_size=400))

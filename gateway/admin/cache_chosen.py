@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from ..evidence.entry_wishes import Chosen
 from .model import Asked
 
 _Word = Annotated[str, Field(min_length=1, max_length=256)]
-_EntryId = Annotated[str, Field(pattern=r"^[0-7][0-9a-f]{15}$")]
+ENTRY_ID = r"^[0-7][0-9a-f]{15}$"
+
+
+def _entry_id(named: str) -> str:
+    if re.match(ENTRY_ID, named) is None or len(named) != 16:
+        raise ValueError(f"{named[:32]!r} is no entry's id: expected 16 hexadecimal digits, as in x-cache-id")
+    return named
+
+
+EntryId = Annotated[str, AfterValidator(_entry_id), Field(json_schema_extra={"pattern": ENTRY_ID})]
 _NamespaceName = Annotated[str, Field(pattern=r"^[a-z0-9._-]{1,64}$")]
 Place = Annotated[
     str,
@@ -41,7 +51,7 @@ class ChosenEntries(Asked):
     cluster: Annotated[str, Field(max_length=96)] | None = Field(
         None, description="The id of a cluster, as `/admin/cache/clusters` told it."
     )
-    ids: list[_EntryId] = Field([], max_length=1_000, description="As in `x-cache-id`.")
+    ids: list[EntryId] = Field([], max_length=1_000, description="As in `x-cache-id`.")
     older_than_s: Annotated[float, Field(ge=0, le=1e9)] | None = Field(None, description="Stored longer ago.")
     alike: Annotated[str, Field(min_length=1, max_length=20_000)] | None = Field(
         None, description="Questions near this text in meaning."

@@ -20,7 +20,7 @@ from ..evidence.entry_wishes import (
 )
 from .access import Actor, needs
 from .cache import answer_of
-from .cache_chosen import ChosenEntries, EntryTold, Place
+from .cache_chosen import ENTRY_ID, ChosenEntries, EntryTold, Place
 from .model import Asked, Listing
 from .replies import errors
 
@@ -117,7 +117,7 @@ def _add_reading(router: APIRouter, context: AdminContext) -> None:
     @router.get("/entries/{entry_id}", responses=errors(404), response_model_exclude_none=True)
     async def entry(
         request: Request,
-        entry_id: Annotated[str, Path(pattern=r"^[0-7][0-9a-f]{15}$", description="As in `x-cache-id`.")],
+        entry_id: Annotated[str, Path(pattern=ENTRY_ID, description="As in `x-cache-id`.")],
         texts: Texts = False,
         actor: Actor = reader,
     ) -> EntryTold:

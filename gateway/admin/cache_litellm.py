@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
 from fastapi import APIRouter, Depends
 from pydantic import BaseModel, Field
@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 from ..evidence.entry_wishes import Chosen, FlushNamespace, ListEntries, RemoveEntries
 from .access import Actor, needs
 from .cache import answer_of
+from .cache_chosen import EntryId
 from .model import Asked
 from .replies import errors
 
@@ -24,9 +25,7 @@ class Ping(BaseModel):
 
 
 class Keys(Asked):
-    keys: list[Annotated[str, Field(pattern=r"^[0-7][0-9a-f]{15}$")]] = Field(
-        min_length=1, max_length=1_000, description="Entries, as in `x-cache-id`."
-    )
+    keys: list[EntryId] = Field(min_length=1, max_length=1_000, description="Entries, as in `x-cache-id`.")
 
 
 class Done(BaseModel):

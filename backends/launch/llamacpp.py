@@ -45,6 +45,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--context", type=int, default=4096, help="tokens, shared by all requests (default: 4096)"
     )
+    parser.add_argument(
+        "--embeddings", action="store_true", help="give vectors of texts too: the mean of their tokens'"
+    )
     return parser.parse_args()
 
 
@@ -58,6 +61,9 @@ def _parameters(options: argparse.Namespace) -> xllamacpp.CommonParams:
     parameters.n_parallel = options.parallel
     parameters.n_ctx = options.context
     parameters.n_gpu_layers = 0
+    if options.embeddings:
+        parameters.embedding = True
+        parameters.pooling_type = xllamacpp.llama_pooling_type.LLAMA_POOLING_TYPE_MEAN
     parameters.endpoint_metrics = True
     parameters.use_jinja = True  # the model's own chat template
     parameters.offline = True

@@ -57,17 +57,20 @@ def weights() -> Path:
         return fetch_language_model(root)
 
 
-def command(port: int, *, context: int = 2048) -> list[str]:
+def command(port: int, *, context: int = 2048, embeddings: bool = False) -> list[str]:
     launch = [sys.executable, "-m", "backends.launch.llamacpp", "--port", str(port)]
-    return [*launch, "--model", str(weights()), "--alias", ALIAS, "--context", str(context)]
+    launch += ["--model", str(weights()), "--alias", ALIAS, "--context", str(context)]
+    return [*launch, "--embeddings"] if embeddings else launch
 
 
 @contextlib.contextmanager
-def running_llama(*, context: int = 2048) -> Iterator[Llama]:
+def running_llama(*, context: int = 2048, embeddings: bool = False) -> Iterator[Llama]:
     """Started and answering; killed at the end if it still runs. Of the context each of four slots has a quarter."""
     port = free_port()
     with subprocess.Popen(
-        command(port, context=context), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        command(port, context=context, embeddings=embeddings),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     ) as process:
         try:
             deadline_s = time.monotonic() + _START_S

@@ -18,6 +18,9 @@ from .replies import errors
 if TYPE_CHECKING:
     from .app import AdminContext
 
+# What of an answer stands in the audit log.
+_COUNTS = frozenset({"dry_run", "found", "removed", "namespaces", "lines", "outcomes"})
+
 TenantName = Annotated[str, Path(pattern=r"^[A-Za-z0-9._*-]{1,64}$", description="The tenant.")]
 Namespace = Annotated[
     str, Path(pattern=r"^[a-z0-9._-]{1,64}$", description="As in `x-cache-namespace`; else `default`.")
@@ -123,6 +126,25 @@ def cache_router(context: AdminContext) -> APIRouter:
         )
 
     return router
+
+
+async def acted(
+    context: AdminContext, wish: Wish, actor: Actor, action: str, target: str, facts: dict[str, Any]
+) -> dict[str, Any]:
+    """Has a worker do it, and records what came of it: of what it did not answer, that it may be done nonetheless.
+    Raises ApiError where there is no answer."""
+    told = await context.ask_cache(wish)
+    if told is None or told.told is None:
+        outcome = "unknown" if told is None or told.is_for_now else "refused"
+        await context.auditor.record(actor.did(action, target, outcome, after=facts))
+    answer = answer_of(told)
+    counts = {
+        name: len(each) if isinstance(each, list) else each
+        for name, each in answer.items()
+        if name in _COUNTS
+    }
+    await context.auditor.record(actor.did(action, target, after=facts | counts))
+    return answer
 
 
 def answer_of(told: CacheTold | None) -> dict[str, Any]:

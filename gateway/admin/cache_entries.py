@@ -19,7 +19,7 @@ from ..evidence.entry_wishes import (
     TellClusters,
 )
 from .access import Actor, needs
-from .cache import answer_of
+from .cache import acted, answer_of
 from .cache_chosen import ENTRY_ID, ChosenEntries, EntryTold, Place
 from .model import Asked, Listing
 from .replies import errors
@@ -139,20 +139,15 @@ def _add_removing(router: APIRouter, context: AdminContext) -> None:
         """Remove entries, on every worker and host at once, for as long as two seconds: while there is a `next`, ask
         again with it as `after`. What is counted as removed was there and went."""
         wish = RemoveEntries(asked.chosen(), asked.dry_run, asked.after)
-        told = answer_of(await context.ask_cache(wish))
         target = "everything" if asked.everything else "entries"
-        counts = {name: told[name] for name in ("dry_run", "found", "removed")}
-        await context.auditor.record(actor.did("cache.invalidate", target, after=asked.facts() | counts))
-        return told
+        return await acted(context, wish, actor, "cache.invalidate", target, asked.facts())
 
     @router.post("/flush", responses=errors())
     async def flush(asked: Flush, actor: Actor = writer) -> dict[str, Any]:
         """Forget whole namespaces, however large: all that were asked in the last month, or the one that is named."""
         wish = FlushNamespace(asked.tenant, asked.namespace, asked.model, asked.dry_run)
-        told = answer_of(await context.ask_cache(wish))
-        facts = asked.model_dump(exclude_none=True) | {"namespaces": len(told["namespaces"])}
-        await context.auditor.record(actor.did("cache.flush", asked.tenant or "everything", after=facts))
-        return told
+        facts = asked.model_dump(exclude_none=True)
+        return await acted(context, wish, actor, "cache.flush", asked.tenant or "everything", facts)
 
 
 def _add_transfer(router: APIRouter, context: AdminContext) -> None:
@@ -162,17 +157,13 @@ def _add_transfer(router: APIRouter, context: AdminContext) -> None:
     async def export(request: Request, asked: ExportWish, actor: Actor = owner) -> dict[str, Any]:
         """A page of entries as lines of JSON, with what was asked and answered."""
         await _sees_texts(context, request)
-        told = answer_of(await context.ask_cache(ExportEntries(asked.chosen(), asked.after)))
-        facts = asked.facts() | {"entries": len(told["lines"])}
-        await context.auditor.record(actor.did("cache.export", "entries", after=facts))
-        return told
+        wish = ExportEntries(asked.chosen(), asked.after)
+        return await acted(context, wish, actor, "cache.export", "entries", asked.facts())
 
     @router.post("/import", responses=errors())
     async def take_in(asked: ImportWish, actor: Actor = owner) -> dict[str, Any]:
         """Take lines of an export in, and say what became of them; they replace what there is of the same question."""
-        told = answer_of(await context.ask_cache(ImportEntries(tuple(asked.lines))))
-        await context.auditor.record(actor.did("cache.import", "entries", after=told["outcomes"]))
-        return told
+        return await acted(context, ImportEntries(tuple(asked.lines)), actor, "cache.import", "entries", {})
 
 
 async def _sees_texts(context: AdminContext, request: Request) -> Actor:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from ..evidence.entry_wishes import Chosen, FlushNamespace, ListEntries, RemoveEntries
 from .access import Actor, needs
-from .cache import answer_of
+from .cache import acted, answer_of
 from .cache_chosen import EntryId
 from .model import Asked
 from .replies import errors
@@ -45,17 +45,13 @@ def litellm_cache_router(context: AdminContext) -> APIRouter:
     @router.post("/delete", responses=errors())
     async def delete(asked: Keys, actor: Actor = writer) -> Done:
         wish = RemoveEntries(Chosen(ids=tuple(asked.keys)), is_dry_run=False)
-        told = answer_of(await context.ask_cache(wish))
-        facts = {"ids": asked.keys, "removed": told["removed"]}
-        await context.auditor.record(actor.did("cache.invalidate", "entries", after=facts))
+        await acted(context, wish, actor, "cache.invalidate", "entries", {"ids": asked.keys})
         return Done()
 
     @router.post("/flushall", responses=errors())
     async def flush_all(actor: Actor = writer) -> Done:
         """Of all tenants, at once: there is no dry run."""
-        told = answer_of(await context.ask_cache(FlushNamespace(is_dry_run=False)))
-        facts = {"namespaces": len(told["namespaces"])}
-        await context.auditor.record(actor.did("cache.flush", "everything", after=facts))
+        await acted(context, FlushNamespace(is_dry_run=False), actor, "cache.flush", "everything", {})
         return Done()
 
     return router

@@ -78,7 +78,8 @@ async def test_what_was_removed_is_recorded_without_who_a_person_is_and_what_was
         await here.asked(TEXT, user="zyx@example.org")
         await here.remove(tenant="acme", user="zyx@example.org", alike=TEXT)
         record = (await here.admin.audited())[-1]
-        assert (record["action"], record["after"]["removed"]) == ("cache.invalidate", 1)
+        assert (record["action"], record["outcome"]) == ("cache.invalidate", "done")
+        assert {"dry_run": False, "found": 1, "removed": 1}.items() <= record["after"].items()
         assert record["after"]["tenant"] == "acme"
         assert not any(word in json.dumps(record) for word in ("zyx", "Zyxgard"))
 
@@ -117,5 +118,9 @@ async def test_while_the_store_is_away_that_is_said(tmp_path: Path) -> None:
         running_admin(tmp_path, ask_cache=gateway.ask_cache) as admin,
     ):
         await gateway.valkey.stop()
-        refused = await Both(gateway, admin).post("/admin/cache/entries", {}, status=503)
+        here = Both(gateway, admin)
+        refused = await here.post("/admin/cache/entries", {}, status=503)
         assert refused["error"]["code"] == "cache_unavailable"
+        await here.post("/admin/cache/invalidate", {"everything": True, "dry_run": False}, status=503)
+        record = (await admin.audited())[-1]
+        assert (record["action"], record["outcome"]) == ("cache.invalidate", "unknown")

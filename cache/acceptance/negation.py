@@ -42,6 +42,7 @@ _WITHOUT = re.compile(
 _CLAUSE = re.compile(r"[.,;:?!()]|\b(?:but|and|because|so|if|when|while|although|then)\b")
 _TOKEN = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
 _ALIKE = 0.7
+_REACH = 12  # words: no "not" denies what is farther, and a text of nothing else is read in linear time
 
 _IDIOMS_ZH = re.compile(
     "不错|不同|不过|不管|不如|不好意思|对不起|差不多|了不起|不客气|不仅|不但|不断|不得不|不妨|何不|无聊|无线|无数|无论|非常|非洲|没关系"
@@ -117,7 +118,7 @@ def polarity(lowered: str, *, stems: dict[str, str], little: frozenset[str]) -> 
         for at, word in enumerate(words):
             bare = word.split("'")[0]
             if word in NEGATIVE or word.endswith("n't"):
-                denials.append(denial(word, words[at + 1 :], stems=stems, little=little))
+                denials.append(denial(word, words[at + 1 : at + 1 + _REACH], stems=stems, little=little))
             elif word == "before" and at + 1 < len(words):
                 # What something comes before is not so yet.
                 befores, found = befores + 1, ahead

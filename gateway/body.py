@@ -9,6 +9,7 @@ values too deep in one another.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import re
@@ -29,6 +30,8 @@ _plain_name = re.compile(r'"([^"\\\x00-\x1f]*)"[ \t\n\r]*:[ \t\n\r]*').match
 _after_value = re.compile(r"[ \t\n\r]*([,}])[ \t\n\r]*").match
 # To read a million empty messages takes a second in which nobody else is served; no chat has that many values.
 _MOST_VALUES = 200_000
+# A larger body is read by a thread: many small values take 100 ms, in which the loop serves others.
+_READ_AT_ONCE_BYTES = 128 * 1024
 # Deeper than any schema of a tool; every step that goes through a body may then call itself.
 _MOST_DEPTH = 256
 _BRACKETS = b"[]{}"
@@ -76,6 +79,13 @@ def split(raw: bytes, *, model: str | None = None) -> Body:
     if model is not None:
         body.slices["model"], body.values["model"] = canonical(model), model
     return body
+
+
+async def split_aside(raw: bytes, *, model: str | None = None) -> Body:
+    """`split`, off the loop where it takes long."""
+    if len(raw) <= _READ_AT_ONCE_BYTES:
+        return split(raw, model=model)
+    return await asyncio.to_thread(split, raw, model=model)
 
 
 def canonical(value: Json) -> str:

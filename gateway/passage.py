@@ -20,7 +20,7 @@ from backends import Attempt, BackendError, Exchange, Member, Pools, UnknownMode
 from . import notes
 from .admission import Admissions
 from .answers import Reading, Usage
-from .body import Body, Json, canonical, split
+from .body import Body, Json, canonical, split_aside
 from .callers import Callers
 from .data.form import FormModel, find_model
 from .data.wire import Reply, Request, departure
@@ -96,8 +96,8 @@ class Passage:
         """
         principal = await self._callers.identify(request, timeline)
         raw = await request.body(self._body_limit_bytes, is_json=not is_form)
-        started = time.monotonic()
-        form, body, malformed = _read_body(raw, request, is_form=is_form)
+        form, body, malformed = await _read_body(raw, request, is_form=is_form)
+        started = time.monotonic()  # only now: reading a large body must not use up the store's time
         text_bytes = (
             0 if is_form else len(raw)
         )  # sounds and pictures are no text: their bytes say nothing of tokens
@@ -203,14 +203,14 @@ def _counted(timeline: Timeline) -> Reading | None:
     return Reading(b"", "", Usage(timeline.input_tokens, timeline.output_tokens or 0), "text", None)
 
 
-def _read_body(
+async def _read_body(
     raw: bytes, request: Request, *, is_form: bool
 ) -> tuple[FormModel | None, Body, ApiError | None]:
     """An empty body and why it cannot be read, where it cannot: such a request counts against the limits too."""
     try:
         if is_form:
             return _form_of(raw, request), Body({}, {}), None
-        return None, split(raw, model=request.model), None
+        return None, await split_aside(raw, model=request.model), None
     except ApiError as error:
         return None, Body({}, {}), error
 

@@ -23,7 +23,7 @@ from cache import Hit, Lookup, Miss, Question, SemanticCache, Ticket
 from . import notes
 from .admission import Admissions
 from .asking import Asking
-from .body import Body, canonical, split
+from .body import Body, canonical, split_aside
 from .call import Call, read_wish
 from .callers import Callers
 from .controls import MODES, Controls, read_controls
@@ -81,9 +81,9 @@ class Pipeline:
         reply.as_error_frame = dialect.as_error
         principal = await self._callers.identify(request, timeline)
         raw = await request.body(self._policy.body_limit_bytes)
-        started = time.monotonic()
+        body, malformed = await _split(raw, request.model)
+        started = time.monotonic()  # only now: reading a large body must not use up the store's time
         store_deadline = started + self._policy.store_deadline_s
-        body, malformed = _split(raw, request.model)
         # Both of these send their command now, and are answered in one round trip.
         admission = self._admissions.begin(
             principal, body.values, body_bytes=len(raw), deadline=store_deadline
@@ -282,10 +282,10 @@ def _shortest(*times_s: float | None) -> float | None:
     return min((time_s for time_s in times_s if time_s is not None), default=None)
 
 
-def _split(raw: bytes, model: str | None) -> tuple[Body, ApiError | None]:
+async def _split(raw: bytes, model: str | None) -> tuple[Body, ApiError | None]:
     """The body, or an empty one and why it cannot be read: such a request counts against the limits too."""
     try:
-        return split(raw, model=model), None
+        return await split_aside(raw, model=model), None
     except ApiError as error:
         return Body({}, {}), error
 

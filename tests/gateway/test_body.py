@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.body import canonical, split
+from gateway.body import canonical, split, split_aside
 from gateway.errors import InvalidRequest
 
 scalars = (
@@ -158,3 +159,21 @@ def test_an_error_never_quotes_more_than_a_key():
     with pytest.raises(InvalidRequest) as caught:
         split(b'{"messages":"very secret prompt" "x"}')
     assert "secret" not in caught.value.message
+
+
+async def test_others_are_served_while_a_body_of_many_values_is_read() -> None:
+    raw = json.dumps({"model": "m", "messages": [{"role": "user", "content": "hi"}] * 50_000}).encode()
+    reading = asyncio.create_task(split_aside(raw))
+    turns = 0
+    while not reading.done():
+        await asyncio.sleep(0)
+        turns += 1
+    assert turns > 10
+    assert await reading == split(raw)
+
+
+async def test_a_large_body_is_refused_in_the_same_words() -> None:
+    raw = b'{"a":"' + b"x" * 500_000 + b'","a":1}'
+    with pytest.raises(InvalidRequest) as caught:
+        await split_aside(raw)
+    assert caught.value.code == "duplicate_key"

@@ -89,6 +89,8 @@ def _as_error(
         )
     if error.status >= 500:
         error.headers |= NO_RETRY  # the pool has tried another member already
+    if error.status == 503:
+        error.headers["retry-after"] = "1"  # who is not told waits not at all
     return error
 
 

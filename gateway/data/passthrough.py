@@ -14,8 +14,9 @@ import msgspec
 from backends import Event, Exchange, encode
 
 from .. import notes
-from ..errors import NO_RETRY, ApiError, UpstreamError
-from ..passage import Entrant, Passage
+from ..controls import read_controls
+from ..errors import NO_RETRY, ApiError, UpstreamError, only_if_cached
+from ..passage import Passage
 from ..relay import ANSWER_LIMIT_BYTES, mapped_back
 from ..replies.model_name import renamed
 from ..replies.surrogates import mend
@@ -50,6 +51,9 @@ class PassThrough:
             is_form=endpoint.is_form,
         ) as entrant:
             notes.outcome(timeline, reply, "BYPASS", "endpoint")
+            asked_of_us = entrant.body.values.get("cache")
+            if read_controls(request.headers, asked_of_us, mode=entrant.principal.cache_mode).only_if_cached:
+                raise only_if_cached()
             async with self._passage.sent(
                 entrant,
                 timeline,
@@ -58,21 +62,25 @@ class PassThrough:
                 body=entrant.body_for,
                 headers=headers,
             ) as exchange:
-                await _relay(endpoint, exchange, entrant, reply, timeline)
+                reply.add("x-echogate-backend", exchange.member)
+                if exchange.status != 200:
+                    raise normalise(
+                        exchange.status,
+                        await exchange.read(1 << 20),
+                        retry_after=exchange.headers.get("retry-after"),
+                    )
+                model = mapped_back(exchange, entrant.model)
+                if exchange.is_stream:
+                    await _relay_events(exchange, model, reply, timeline)
+                    return
+                body = await _whole(endpoint, exchange, model, timeline)
+            # The server is free by now, however slowly its reply is read.
+            type_ = exchange.headers.get("content-type", _BYTES)
+            await reply.whole(200, body, content_type=type_.encode("latin-1"))
 
 
-async def _relay(
-    endpoint: Endpoint, exchange: Exchange, entrant: Entrant, reply: Reply, timeline: Timeline
-) -> None:
-    reply.add("x-echogate-backend", exchange.member)
-    if exchange.status != 200:
-        raise normalise(
-            exchange.status, await exchange.read(1 << 20), retry_after=exchange.headers.get("retry-after")
-        )
-    model = mapped_back(exchange, entrant.model)
-    if exchange.is_stream:
-        await _relay_events(exchange, model, reply, timeline)
-        return
+async def _whole(endpoint: Endpoint, exchange: Exchange, model: str | None, timeline: Timeline) -> bytes:
+    """Raises UpstreamError where it is no reply to this."""
     body = await exchange.read(ANSWER_LIMIT_BYTES)
     type_ = exchange.content_type
     if type_ == "application/json":
@@ -85,7 +93,7 @@ async def _relay(
         note_usage(timeline, body)
     elif type_ == "text/html" or not endpoint.is_sound:  # a proxy's page
         raise _no_reply(endpoint, exchange)
-    await reply.whole(200, body, content_type=exchange.headers.get("content-type", _BYTES).encode("latin-1"))
+    return body
 
 
 def _no_reply(endpoint: Endpoint, exchange: Exchange) -> UpstreamError:

@@ -185,3 +185,43 @@ async def test_a_busy_server_is_covered_by_another() -> None:
             upstream.reply(b'{"results": []}', times=2)
         assert (await post(gateway, "/v1/rerank", RERANK)).status_code in (200, 503)
         assert len(one.calls) == len(other.calls) == 1
+
+
+async def test_who_wants_only_what_is_stored_asks_no_server_and_a_misspelt_wish_is_told() -> None:
+    async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
+        for headers, status, code in (
+            ({"cache-control": "only-if-cached"}, 504, "cache_miss"),
+            ({"x-cache-mode": "semantik"}, 400, "invalid_request"),
+        ):
+            reply = await gateway.client.post(
+                "/v1/rerank", json=RERANK, headers={"authorization": f"Bearer {gateway.key}"} | headers
+            )
+            assert (reply.status_code, reply.json()["error"]["code"]) == (status, code)
+        assert not upstream.calls
+
+
+async def test_a_silent_stream_is_kept_alive() -> None:
+    async with (
+        ScriptedUpstream() as upstream,
+        running_gateway(upstream, server={"stream_keep_alive_s": 0.1}) as gateway,
+    ):
+        upstream.stream([BEGIN, 0.5, WORD, END])
+        reply = await post(gateway, "/v1/messages", MESSAGES | {"stream": True})
+        assert ": keep-alive\n\n" in reply.text
+        assert reply.text.endswith('data: {"type": "message_stop"}\n\n')
+
+
+async def test_a_reply_that_is_read_slowly_keeps_no_server_busy() -> None:
+    sound = bytes(8 << 20)
+    async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
+        upstream.reply(sound, content_type="audio/mpeg")
+        async with gateway.client.stream(
+            "POST",
+            "/v1/audio/speech",
+            json={"model": "m1", "input": "hi", "voice": "x"},
+            headers={"authorization": f"Bearer {gateway.key}", "accept-encoding": "identity"},
+        ) as reply:
+            assert reply.status_code == 200
+            await eventually(lambda: sum(gateway.plane.pools.in_flight().values()) == 0)
+            assert gateway.plane.in_flight == 1  # most of it is still to be read
+            assert len(await reply.aread()) == len(sound)

@@ -162,7 +162,8 @@ def _add_transfer(router: APIRouter, context: AdminContext) -> None:
 
     @router.post("/import", responses=errors())
     async def take_in(asked: ImportWish, actor: Actor = owner) -> dict[str, Any]:
-        """Take lines of an export in, and say what became of them; they replace what there is of the same question."""
+        """Take lines of an export in, and say what became of them; they replace what there is of the same question. In
+        two seconds perhaps not all are `taken`: send the others again."""
         return await acted(context, ImportEntries(tuple(asked.lines)), actor, "cache.import", "entries", {})
 
 

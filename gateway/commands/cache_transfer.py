@@ -59,10 +59,12 @@ def take_in(
     with told_plainly():
         client = AdminClient(Settings.load(config))
         for lines in _batches(file):
-            done = client.ask("POST", "/admin/cache/import", {"lines": lines})
-            outcomes.update(done["outcomes"])
-            refused += [{**each, "line": each["line"] + before} for each in done["refused"]]
-            before += len(lines)
+            while lines:
+                done = client.ask("POST", "/admin/cache/import", {"lines": lines})
+                outcomes.update(done["outcomes"])
+                refused += [{**each, "line": each["line"] + before} for each in done["refused"]]
+                before += done["taken"]
+                del lines[: done["taken"]]
     if as_json:
         typer.echo(json.dumps({"outcomes": dict(sorted(outcomes.items())), "refused": refused}))
     else:

@@ -65,8 +65,8 @@ async def list_entries(wish: ListEntries, caching: Caching) -> dict[str, Any]:
     progress = _progress(wish.after, step=_LISTED_AT_ONCE, is_enough=lambda: len(found) >= wish.limit)
     selector = await selector_of(wish.chosen, caching)
     if wish.with_texts:
-        records = inventory.records(selector, progress=progress)
-        found.extend([_with_texts(record) async for record in records])
+        async for record in inventory.records(selector, progress=progress):
+            found.append(_with_texts(record))  # noqa: PERF401 - how many there are is looked at meanwhile
     else:
         async for page in inventory.headers(selector, progress=progress):
             found += map(entry_told, page)
@@ -143,15 +143,24 @@ async def export_entries(wish: ExportEntries, caching: Caching) -> dict[str, Any
 
 
 async def import_entries(wish: ImportEntries, caching: Caching) -> dict[str, Any]:
-    """Lines that are none are told by their place, and the others are taken in nonetheless."""
+    """For a second or two: `taken` lines were dealt with. Those that are no entries are told by their place, and
+    the others are taken in nonetheless."""
+    until, taken = time.monotonic() + PAGE_S, 0
     outcomes: Counter[str] = Counter()
     refused = []
-    for number, line in enumerate(wish.lines, 1):
+    for taken, line in enumerate(wish.lines, 1):
         try:
             outcomes[await caching.keeping.transfer.take_in(line.encode("utf-8", "surrogatepass"))] += 1
         except NotAnEntry as error:
-            refused.append({"line": number, "reason": str(error)})
-    return {"object": "cache.import", "outcomes": dict(sorted(outcomes.items())), "refused": refused}
+            refused.append({"line": taken, "reason": str(error)})
+        if time.monotonic() > until:
+            break
+    return {
+        "object": "cache.import",
+        "taken": taken,
+        "outcomes": dict(sorted(outcomes.items())),
+        "refused": refused,
+    }
 
 
 def entry_told(header: Header) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from tests.gateway.admin_api import Admin, running_admin
 from tests.running import RunningGateway, running_gateway
 from tests.scripted import ScriptedUpstream
 
-SEMANTIC = {"embedder": {"model": str(prepared_model())}, "semantic_deadline_ms": 5000}
+SEMANTIC: dict[str, Any] = {"embedder": {"model": str(prepared_model())}, "semantic_deadline_ms": 5000}
 TEXT = "Which pills does Zyxgard take?"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,21 @@ async def test_texts_are_for_owners_where_the_configuration_shows_them_and_that_
         assert reply.status_code == 403
 
 
+async def test_texts_come_in_pages_too(tmp_path: Path) -> None:
+    async with both(tmp_path, shows_texts=True) as here:
+        for begin in range(0, 300, 50):
+            await asyncio.gather(*(here.gateway.chat(f"{TEXT} {begin + each}") for each in range(50)))
+        await here.gateway.idle()
+        found: list[str] = []
+        pages, after = 0, None
+        while pages == 0 or after is not None:
+            page = await here.post("/admin/cache/entries", {"texts": True, "limit": 1, "after": after})
+            found += [each["question"] for each in page["data"]]
+            pages, after = pages + 1, page.get("next")
+        assert pages > 1
+        assert sorted(found) == sorted(f"{TEXT} {each}" for each in range(300))
+
+
 async def test_without_that_no_role_sees_a_text(tmp_path: Path) -> None:
     async with both(tmp_path) as here:
         await here.asked(TEXT)
@@ -47,6 +63,7 @@ async def test_what_was_taken_out_can_be_taken_in(tmp_path: Path) -> None:
         done = await here.post("/admin/cache/import", {"lines": [*told["lines"], "{}"]})
         assert done["outcomes"] == {"stored": 1}
         assert [each["line"] for each in done["refused"]] == [2]
+        assert done["taken"] == 2
         assert await here.has(TEXT)
 
 

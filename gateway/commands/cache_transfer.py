@@ -32,7 +32,7 @@ def export(
     """Write entries into a file, with what was asked and answered: for owners, where admin.shows_texts is set."""
     count, too_large = 0, 0
     with told_plainly():
-        found = _pages(AdminClient(Settings.load(config)), dict(chosen))
+        found = export_pages(AdminClient(Settings.load(config)), dict(chosen))
         first = next(found)  # before a file is made: it may be refused
         with _made(path) as file, progress_bar("taking out") as tell:
             for page in chain([first], found):
@@ -73,13 +73,15 @@ def take_in(
         fail("; ".join(f"line {each['line']} is no entry: {each['reason']}" for each in refused[:10]))
 
 
-def _pages(client: AdminClient, wish: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def export_pages(client: AdminClient, wish: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Each followed by what did not fit into it."""
     for page in pages(client, "/admin/cache/export", wish):
         yield page
-        for begin in range(0, len(page["pending"]), _IDS):
-            left = {"ids": page["pending"][begin : begin + _IDS]}
-            for rest in pages(client, "/admin/cache/export", left):
+        left = page["pending"]
+        while left:
+            some, left = left[:_IDS], left[_IDS:]
+            for rest in pages(client, "/admin/cache/export", {"ids": some}):
+                left += rest["pending"]
                 yield {**rest, "progress": page["progress"]}
 
 

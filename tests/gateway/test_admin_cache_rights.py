@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from gateway.commands.admin_client import AdminClient
+from gateway.commands.cache_transfer import export_pages
+from gateway.ops import entries
 from tests.gateway.admin_api import running_admin
 from tests.gateway.admin_cache import SEMANTIC, TEXT, Both, both
 from tests.running import running_gateway
@@ -65,6 +68,29 @@ async def test_what_was_taken_out_can_be_taken_in(tmp_path: Path) -> None:
         assert [each["line"] for each in done["refused"]] == [2]
         assert done["taken"] == 2
         assert await here.has(TEXT)
+
+
+async def test_what_does_not_fit_into_a_page_is_taken_out_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(entries, "PAGE_BYTES", 3_000)
+    async with both(tmp_path, shows_texts=True) as here:
+        texts = {f"{TEXT} {number}" for number in range(40)}
+        await asyncio.gather(*(here.gateway.chat(text) for text in texts))
+        await here.gateway.idle()
+        loop = asyncio.get_running_loop()
+
+        class Terminal(AdminClient):
+            def __init__(self) -> None:
+                """Asks this plane, whose loop is elsewhere."""
+
+            def ask(self, method: str, path: str, body: Any = None, **_: Any) -> dict[str, Any]:
+                return asyncio.run_coroutine_threadsafe(here.post(path, body), loop).result(30)
+
+        pages = await asyncio.to_thread(lambda: list(export_pages(Terminal(), {"tenant": "acme"})))
+        assert max(len(page["lines"]) for page in pages) < 15
+        assert {json.loads(line)["question"] for page in pages for line in page["lines"]} == texts
+        assert sum(len(page["lines"]) for page in pages) == len(texts)
 
 
 @pytest.mark.parametrize(

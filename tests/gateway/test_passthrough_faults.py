@@ -135,13 +135,16 @@ async def test_a_caller_that_leaves_an_upload_or_a_stream_leaves_nothing_behind(
 
 
 async def test_sound_is_not_reserved_as_if_it_were_text() -> None:
-    """A hundred kilobytes of text would be more than this key may use in a minute."""
+    """A hundred kilobytes of text would be all that this key may use in a minute, and more."""
     async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
         key = await gateway.new_key(service="hears", limits=Limits(tokens_per_min=1000))
-        upstream.reply(b'{"text": "hello"}', times=2)
-        for _ in range(2):
-            reply = await post(gateway, "/v1/audio/transcriptions", files=FILE, data={"model": "m1"}, key=key)
-            assert reply.status_code == 200
+        upstream.hang()
+        upstream.reply(b'{"text": "hello"}')
+        ask = {"files": FILE, "data": {"model": "m1"}, "key": key}
+        first = asyncio.create_task(post(gateway, "/v1/audio/transcriptions", **ask))
+        await upstream.wait_calls(1)
+        assert (await post(gateway, "/v1/audio/transcriptions", **ask)).status_code == 200
+        first.cancel()
 
 
 @pytest.mark.parametrize("data", [{}, {"model": "other"}])

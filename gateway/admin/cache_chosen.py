@@ -94,6 +94,9 @@ class EntryTold(BaseModel):
     bytes: int
     is_similar: bool = Field(description="Whether it may answer similar questions too.")
     tagged: list[str] = Field(description="By what of it entries like this are found; not the values.")
+    hits: int | None = Field(
+        None, description="How often it answered in the last month; only where a page has few namespaces."
+    )
     question: str | None = None
     answer: str | None = None
     origin: dict[str, str] | None = Field(None, description="How the answer was made.")

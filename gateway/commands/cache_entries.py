@@ -78,13 +78,14 @@ def inspect(
     if as_json:
         typer.echo(json.dumps(found))
         return
-    rows = [("ID", "TENANT", "NAMESPACE", "MODEL", "STORED", "EXPIRES", "BYTES", "SIMILAR")]
+    rows = [("ID", "TENANT", "NAMESPACE", "MODEL", "STORED", "EXPIRES", "BYTES", "SIMILAR", "HITS")]
     for each in found:
         stored, expires = (each[name][:16].replace("T", " ") for name in ("created_at", "expires_at"))
         rows.append(
             (
                 *(each[name] for name in ("id", "tenant", "namespace", "model")),
                 *(stored, expires, str(each["bytes"]), "yes" if each["is_similar"] else "no"),
+                str(each.get("hits", "-")),
             )
         )
     print_table(rows)

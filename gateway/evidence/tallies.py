@@ -163,6 +163,18 @@ class Tallies:
         found = await asyncio.gather(*(self._read(label, days, deadline) for label in wanted))
         return {label: totals for label, totals in zip(wanted, found, strict=True) if totals.requests}
 
+    async def hits(self, label: str, entry_ids: Sequence[str]) -> list[int]:
+        """How often these entries of a namespace answered in the last month, as far as that was counted. Raises OSError
+        or RedisError."""
+        newest, deadline = int(self._wall()) // _DAY_S, self._now() + _PATIENCE_S
+        days = await asyncio.gather(
+            *(
+                self._store.execute("ZMSCORE", self._keys(label, day)[1], *entry_ids, deadline=deadline)
+                for day in range(newest - DAYS_KEPT + 1, newest + 1)
+            )
+        )
+        return [sum(round(float(each or 0)) for each in scores) for scores in zip(*days, strict=True)]
+
     async def requests_since(self, label: str, at_s: float) -> int:
         """From the hour of that moment on (wall clock). Raises OSError or RedisError."""
         deadline = self._now() + _PATIENCE_S

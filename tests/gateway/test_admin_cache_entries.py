@@ -38,6 +38,18 @@ async def test_what_is_kept_is_listed_in_pages_without_texts(tmp_path: Path) -> 
         await here.get("/admin/cache/entries/0000000000000000", status=404)
 
 
+async def test_how_often_an_entry_answered_is_told(tmp_path: Path) -> None:
+    async with both(tmp_path) as here:
+        await here.asked(TEXT)
+        await here.asked("What is a kettle for?")
+        for _ in range(3):
+            entry_id = (await here.gateway.chat(TEXT)).headers["x-cache-id"]
+        while (await here.get(f"/admin/cache/entries/{entry_id}"))["hits"] < 3:
+            pass  # counted in the background
+        found = (await here.post("/admin/cache/entries", {"tenant": "acme"}))["data"]
+        assert {each["hits"] for each in found if each["id"] != entry_id} == {0}
+
+
 async def test_an_entry_goes_by_its_id_and_a_dry_run_leaves_it(tmp_path: Path) -> None:
     async with both(tmp_path) as here:
         await here.asked(TEXT)

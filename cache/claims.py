@@ -17,8 +17,8 @@ from contextlib import asynccontextmanager
 from redis.exceptions import ResponseError
 
 from .errors import StoreUnavailable
-from .identity import Keys
-from .interfaces import EntryStore, Store
+from .identity import keys_in
+from .interfaces import Argument, EntryStore, Store
 from .model import Entry, Ticket, Value
 
 _COMMAND_S = 0.25
@@ -83,16 +83,27 @@ class Claims:
         if not token:
             yield
             return
-        renewing = asyncio.create_task(self._renew(ticket, token))
+        key, loop = self._key(ticket), asyncio.get_running_loop()
+        timer: asyncio.TimerHandle
+
+        def renew() -> None:
+            nonlocal timer
+            timer = loop.call_later(self._lease_s / 3, renew)
+            self._send(_RENEW, key, token, self._lease_ms)
+
+        # No task: most claims are given back long before they are renewed.
+        timer = loop.call_later(self._lease_s / 3, renew)
         try:
             yield
         finally:
-            renewing.cancel()
-            # Sent now and not awaited: whoever is being cancelled must not wait for the store.
-            released = asyncio.ensure_future(
-                self._store.script(_RELEASE, keys=[self._key(ticket)], args=[token], deadline=self._soon())
-            )
-            released.add_done_callback(_forget)
+            timer.cancel()
+            self._send(_RELEASE, key, token)
+
+    def _send(self, script: str, key: str, *args: Argument) -> None:
+        """Now, and not awaited: whoever is being cancelled must not wait for the store. When the store is away, the
+        lease ends by itself, or is renewed in time by the next try."""
+        sent = asyncio.ensure_future(self._store.script(script, keys=[key], args=args, deadline=self._soon()))
+        sent.add_done_callback(_forget)
 
     async def _take(self, ticket: Ticket) -> bytes | None:
         """The token; empty where the store does not answer; None: another has it."""
@@ -126,18 +137,8 @@ class Claims:
                 return None
         return None
 
-    async def _renew(self, ticket: Ticket, token: bytes) -> None:
-        while True:
-            await asyncio.sleep(self._lease_s / 3)
-            try:
-                await self._store.script(
-                    _RENEW, keys=[self._key(ticket)], args=[token, self._lease_ms], deadline=self._soon()
-                )
-            except (OSError, ResponseError):
-                continue  # it may come back within the lease
-
     def _key(self, ticket: Ticket) -> str:
-        return Keys(self._secret, ticket.question.partition.namespace).claim(ticket.entry_id)
+        return keys_in(self._secret, ticket.question.partition.namespace).claim(ticket.entry_id)
 
     def _soon(self) -> float:
         return self._now() + _COMMAND_S
@@ -149,6 +150,6 @@ def _oldest_s(ticket: Ticket) -> float:
     return math.inf if most_s is None else most_s
 
 
-def _forget(released: asyncio.Future[object]) -> None:
-    if not released.cancelled():
-        released.exception()  # away: then it ends by itself
+def _forget(sent: asyncio.Future[object]) -> None:
+    if not sent.cancelled():
+        sent.exception()

@@ -20,14 +20,13 @@ from .accounts import Account, Accounts, account_of, accounts_of
 from .entry_record import Header, Record
 from .entry_scan import Walked, answered, headers_of, sample_seals, scan_headers, scan_vectors
 from .finding import EPOCH_BYTES, Finding
-from .identity import SHARDS, Keys, answer_id, era_key, key_of, namespace_tag, shard_of
+from .identity import SHARDS, Keys, answer_id, era_key, key_of, keys_in, namespace_tag, shard_of
 from .interfaces import Argument, Outcome, ShardedStore
 from .model import Entry, Partition, Question, Quota, Ticket
 from .sealing import Seal, Unsealed
 
 # Epoch and era must survive the longest generation between a look-up and its write; writes prolong it.
 _EPOCH_TTL_MS = 3_600_000
-_REMEMBERED_KEYS = 4096
 _REMOVAL_HEAD = changes.removal_head()
 _UNSEALED = Unsealed()
 
@@ -57,7 +56,6 @@ class RedisEntries:
         self._changes_kept = changes_kept
         self._wall = wall
         self._random_bytes = random_bytes
-        self._keys: dict[str, Keys] = {}
 
     def find(
         self, question: Question, entry_id: int, *, deadline: float, canonical_id: int | None = None
@@ -256,12 +254,7 @@ class RedisEntries:
         return [keys.prefix, _REMOVAL_HEAD, self._changes_kept, _EPOCH_TTL_MS]
 
     def _keys_of(self, namespace: str) -> Keys:
-        keys = self._keys.get(namespace)
-        if keys is None:
-            if len(self._keys) >= _REMEMBERED_KEYS:
-                self._keys.clear()
-            keys = self._keys[namespace] = Keys(self._secret, namespace)
-        return keys
+        return keys_in(self._secret, namespace)
 
 
 def _pair(entry_id: int, answer_id: int) -> bytes:

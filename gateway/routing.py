@@ -80,14 +80,14 @@ class Routing:
     def __init__(self, pools: Pools, specs: Specs, *, secret: bytes) -> None:
         self.pools = pools
         self._secret = secret
-        self._abilities = _abilities_of(specs)
+        self._know(specs)
 
     # --- what the supervisor tells and asks
 
     def use(self, specs: Specs) -> None:
         """Follow a new configuration at once."""
         self.pools.update({model: spec.pool for model, spec in specs.items()})
-        self._abilities = _abilities_of(specs)
+        self._know(specs)
 
     def hear(self, signals: Iterable[Signals]) -> None:
         self.pools.update_signals(signals)
@@ -102,12 +102,13 @@ class Routing:
             needs = _within(needs, able)
         return self.pools.explain(model, sticky=sticky, needs=needs, affinity=affinity)
 
-    # --- requests
+    def _know(self, specs: Specs) -> None:
+        """`longest_request_s`: no request of any pool may take longer."""
+        self._abilities = _abilities_of(specs)
+        timeouts_s = (able.request_timeout_s for able in self._abilities.values())
+        self.longest_request_s = max(timeouts_s, default=_NO_POOL_S)
 
-    @property
-    def longest_request_s(self) -> float:
-        """No request of any pool may take longer."""
-        return max((each.request_timeout_s for each in self._abilities.values()), default=_NO_POOL_S)
+    # --- requests
 
     def route(
         self,

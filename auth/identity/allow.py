@@ -12,7 +12,9 @@ _PATTERN = re.compile(r"[A-Za-z0-9._:/@+*?-]{1,256}")
 
 def is_allowed(patterns: Sequence[str], name: str) -> bool:
     """Whether one of the patterns is the name or a glob (`*`, `?`) that covers all of it. Case counts."""
-    return any(pattern in ("*", name) or fnmatchcase(name, pattern) for pattern in patterns)
+    if "*" in patterns or name in patterns:
+        return True
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def check_patterns(patterns: Sequence[str]) -> None:

@@ -135,9 +135,11 @@ class Limiter:
         """Made once for a key, until its limits change."""
         limits = principal.limits
         known = self._buckets.get(principal.key_id)
-        if known is not None and (known[0] is limits or known[0] == limits):
+        if known is not None and known[0] is limits:
             return known[1]
-        buckets = Buckets.of(principal.tenant, limits)
+        # A key that was read anew has new limits, mostly equal ones.
+        is_same = known is not None and known[0] == limits
+        buckets = known[1] if known is not None and is_same else Buckets.of(principal.tenant, limits)
         self._buckets[principal.key_id] = (limits, buckets)
         if len(self._buckets) > _PRINCIPALS:
             self._buckets.popitem(last=False)

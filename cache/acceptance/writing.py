@@ -115,7 +115,10 @@ def is_typed_otherwise(one: frozenset[str], other: frozenset[str]) -> bool:
 
 def _is_about_writing(text: str) -> bool:
     lowered = text.lower()
-    return any(word in lowered for word in _ON_WRITING) and _ABOUT_WRITING.search(text) is not None
+    for word in _ON_WRITING:  # not `any`, which takes twice as long: most texts have none
+        if word in lowered:
+            return _ABOUT_WRITING.search(text) is not None
+    return False
 
 
 def _folded(match: re.Match[str]) -> str:

@@ -31,6 +31,7 @@ _SAMPLE = 200  # of each minute
 _MINUTE_S = 60
 _PATIENCE_S = 2.0
 
+
 class Decision(msgspec.Struct, frozen=True, array_like=True):
     """`question_id` and `entry_id` are the cache's numbers; equal where the question's own entry answered.
 
@@ -178,7 +179,7 @@ class Decisions:
             model=timeline.model or "",
             namespace=question.partition.namespace,
             partition=question.partition.digest,
-            question_id=self._cache.entry_id(question),
+            question_id=self._question_id(question, found),
             outcome="hit" if hit else "miss",
             reason=timeline.cache_reason if isinstance(found, Miss) else found.reason,
             tier=hit.tier if hit else None,
@@ -190,6 +191,14 @@ class Decisions:
             parts=parts_of(call.material, secret=self._secret) if with_parts and hit is None else {},
             alias_id=hit.alias_id if hit else None,
         )
+
+    def _question_id(self, question: Question, found: Hit | Miss) -> int:
+        """Mostly the look-up tells it; to make it anew is the dearest part of a record."""
+        if isinstance(found, Hit) and found.is_exact:
+            return found.entry.entry_id
+        if isinstance(found, Miss) and found.ticket is not None:
+            return found.ticket.entry_id
+        return self._cache.entry_id(question)
 
 
 def _read(data: bytes | None) -> Decision | None:

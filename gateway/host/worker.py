@@ -51,6 +51,9 @@ _log = structlog.get_logger("gateway.host.worker")
 
 _ORPHAN_DRAIN_S, _ORPHAN_END_S = 1.0, 5.0
 _FAILURES, _FAILURES_EVERY_S = 1_000, 1.0
+# Objects. Python's 700 are made within a few requests, nearly all of them in use; more of them at once would be a pause
+# that others feel.
+_COLLECTED_AFTER = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +113,7 @@ class _Shell:
         open_gateway: OpenGateway = _resolve(self._plan.factory)
         async with open_gateway(self._plan.settings, self._runtime()) as gateway:
             gc.freeze()  # what is there now stays: to look through it again and again is a share of every request
+            gc.set_threshold(_COLLECTED_AFTER)
             settings = self._plan.settings.server
             server = Server(
                 gateway.asgi,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import re
 
 import pytest
@@ -30,6 +31,13 @@ def test_ids_are_63_bits_and_the_same_in_every_process(text: str) -> None:
     named = identity.entry_id(SECRET, part(), text)
     assert 0 <= named < 2**63
     assert named == identity.entry_id(SECRET, part(), text)
+
+
+@given(st.binary(max_size=100), st.binary(max_size=300))
+def test_a_digest_is_the_hmac_of_its_material(secret: bytes, material: bytes) -> None:
+    """Its own hashes are begun once for a secret; twice, so that the second uses what the first left."""
+    expected = hmac.digest(secret, material, "sha256")
+    assert [identity.digest(secret, material) for _ in range(2)] == [expected, expected]
 
 
 def test_an_id_is_pinned_so_that_an_upgrade_keeps_the_entries() -> None:

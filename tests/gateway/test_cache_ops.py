@@ -158,6 +158,19 @@ async def test_a_past_request_is_explained_by_its_id_without_its_texts() -> None
         assert "France" not in json.dumps(told)
 
 
+async def test_a_miss_and_both_kinds_of_hits_name_the_entry_of_the_very_question() -> None:
+    async with ScriptedUpstream() as upstream, running_gateway(upstream, cache=SEMANTIC) as gateway:
+        missed = (await past(gateway, await ask(gateway, ASKED))).told
+        exact = (await past(gateway, await ask(gateway, ASKED))).told
+        similar = (await past(gateway, await ask(gateway, SAME))).told
+        assert missed is not None
+        assert exact is not None
+        assert similar is not None
+        assert [missed["outcome"], exact["tier"], similar["tier"]] == ["miss", "exact", "semantic"]
+        assert missed["exact_key"] == exact["exact_key"] != similar["exact_key"]
+        assert int(missed["exact_key"], 16)
+
+
 async def test_of_an_unknown_request_nothing_is_told() -> None:
     async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
         assert (await gateway.ask_cache(ExplainPast("req_none"))).is_unknown

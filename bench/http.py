@@ -18,6 +18,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -36,7 +37,7 @@ ENOUGH_S = 110.0  # on a busy machine fewer rounds have to do
 CONNECTIONS = 16
 TOKENS = range(30, 35)
 HITS = 64
-STORED_AT_ONCE = 128  # half of what may wait to be embedded after its answer
+STORED_AT_ONCE = 32  # a busy machine embeds them within the time that a write has
 
 Figures = dict[str, list[float]]
 
@@ -85,11 +86,13 @@ class Bench:
             questions = stored[start : start + STORED_AT_ONCE]
             bodies = [messages.chat(question) for question in questions]
             # A refresh, since many of them are near enough to be answered for one another.
-            self._send(bodies, "REFRESH", "no-cache", namespace="similar", cache_control="no-cache")
+            refresh = partial(self._send, outcome="REFRESH", reason="no-cache", cache_control="no-cache")
             probe = questions[-1].replace("should I", "shall I")
             wait_until(
                 lambda probe=probe: self._ask(probe, "only-if-cached", namespace="similar") == "HIT-SEMANTIC",
                 what="what was stored is found by meaning",
+                within_s=120.0,
+                doing=partial(refresh, bodies, namespace="similar"),
             )
 
     def _tokens(self, text: str) -> int:
@@ -229,7 +232,7 @@ def _loaded(plan: Plan) -> float:
 
 
 def _cycled(items: Sequence[str], count: int) -> list[str]:
-    return [items[n % len(items)] for n in range(count)]
+    return list(itertools.islice(itertools.cycle(items), count))
 
 
 def _tokenizer(model: Path) -> Tokenizer:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 _PAIRS = {
     "negation": """
+My lost keys are not in my house | My lost keys are in my house
 I don't want to cancel my order | I want to cancel my late order
 I can't go to the wedding | I want to go to the wedding
 I'm not sure it is safe | I'm sure it is safe
@@ -109,6 +110,14 @@ Does IOS support it? | Does IBM support it?
 }
 
 _SAME = """
+My refund for the blue shoes isn't on my statement | My refund for the blue shoes is missing on my statement
+I could not get my money back | My money was not returned
+Why isn't my new virtual card working? | My new virtual card isn't working
+Can I pay without verifying my identity? | Can I pay although my identity is not verified?
+My phone is not charging at all | My phone is not charging
+Do I get a discount if I pay a year ahead? | I pay a year ahead. Do I get a discount?
+How do I use the site to swap seats? | How do I swap seats with this site?
+Can I automatically top up when I travel? | When I travel, can I top up automatically?
 The app failed to start | The app did not start
 I'm not sure why my order is late | Why is my order late?
 My parcel isn't there | My parcel is gone

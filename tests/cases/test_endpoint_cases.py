@@ -6,6 +6,7 @@ import asyncio
 import json
 import sys
 
+import openai
 import pytest
 
 from tests.gateway.test_embeddings import embed, vector_of
@@ -90,3 +91,24 @@ async def test_while_every_server_is_overloaded_each_answer_says_when_to_come_ba
             assert reply.status_code == 503
             assert int(reply.headers["retry-after"]) >= 1
         assert len(one.calls) + len(other.calls) <= 24
+
+
+@pytest.mark.parametrize("is_azure", [False, True])
+async def test_the_official_sdks_speak_and_hear_through_the_gateway(is_azure: bool) -> None:
+    async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
+        if is_azure:
+            sdk: openai.AsyncOpenAI = openai.AsyncAzureOpenAI(
+                azure_endpoint=gateway.base_url, api_key=gateway.key, api_version="2024-06-01", max_retries=0
+            )
+        else:
+            sdk = openai.AsyncOpenAI(base_url=gateway.base_url + "/v1", api_key=gateway.key, max_retries=0)
+        async with sdk:
+            upstream.reply(b'{"text": "hello"}')
+            heard = await sdk.audio.transcriptions.create(model="m1", file=("a.wav", b"123"))
+            assert heard.text == "hello"
+            assert b'name="model"\r\n\r\nm\r\n' in upstream.calls[0].body
+            upstream.reply(b"sound", content_type="audio/mpeg")
+            said = await sdk.audio.speech.create(model="m1", voice="alloy", input="hello")
+            assert said.content == b"sound"
+            upstream.handler = embed
+            assert len((await sdk.embeddings.create(model="m1", input=["a", "b"])).data) == 2

@@ -105,7 +105,7 @@ def _add_reading(router: APIRouter, context: AdminContext) -> None:
             await context.auditor.record(actor.did("cache.texts", f"clusters of tenant {tenant}"))
         return answer_of(await context.ask_cache(TellClusters(tenant, namespace, model, limit, texts)))
 
-    @router.post("/entries", responses=errors(), response_model_exclude_none=True)
+    @router.post("/entries", responses=errors())
     async def entries(request: Request, asked: EntriesWish, actor: Actor = reader) -> Listing[EntryTold]:
         """A page of what is kept. What is stored meanwhile may be missed, and an entry can come twice."""
         if asked.texts:
@@ -114,7 +114,7 @@ def _add_reading(router: APIRouter, context: AdminContext) -> None:
         wish = ListEntries(asked.chosen(), asked.limit, asked.after, asked.texts)
         return Listing[EntryTold](**answer_of(await context.ask_cache(wish)))
 
-    @router.get("/entries/{entry_id}", responses=errors(404), response_model_exclude_none=True)
+    @router.get("/entries/{entry_id}", responses=errors(404))
     async def entry(
         request: Request,
         entry_id: Annotated[str, Path(pattern=ENTRY_ID, description="As in `x-cache-id`.")],

@@ -15,6 +15,7 @@ import pytest
 import uvicorn
 
 from .admin_api import Admin, running_admin
+from .admin_cache import SEMANTIC, TEXT, both
 
 # Not that all that fits the document is accepted: a name may be taken, and a service needs its tenant.
 CHECKS = (
@@ -22,26 +23,38 @@ CHECKS = (
     "response_schema_conformance,negative_data_rejection,unsupported_method,ignored_auth"
 )
 # Here are no workers to be asked: these are 503.
-ASK_WORKERS = (
-    "backends$|backends/route|"
-    "cache/(report|why-no-hits|explain|shadow|judgements|stats|clusters|entries|invalidate|flush|export|import)"
-)
+OF_ENTRIES = "(stats|clusters|entries|invalidate|flush|export|import)"
+ASK_WORKERS = f"backends$|backends/route|cache/(report|why-no-hits|explain|shadow|judgements|{OF_ENTRIES})"
 
 
 @pytest.mark.full
 @pytest.mark.timeout(600)
 async def test_no_request_makes_the_admin_api_break_its_word(tmp_path: Path) -> None:
+    async with running_admin(tmp_path) as admin:
+        await keeps_its_word(admin, f"^/key/|^/admin/(?!{ASK_WORKERS})", tmp_path)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(600)
+async def test_no_request_for_the_caches_entries_does_either(tmp_path: Path) -> None:
+    """With a worker that can be asked."""
+    async with both(tmp_path, shows_texts=True, **SEMANTIC) as here:
+        await here.asked(TEXT)
+        await keeps_its_word(here.admin, f"^/cache/|^/admin/cache/{OF_ENTRIES}", tmp_path)
+
+
+async def keeps_its_word(admin: Admin, paths: str, folder: Path) -> None:
     tool = shutil.which("schemathesis", path=sysconfig.get_path("scripts"))
     if tool is None:
         pytest.skip("schemathesis is not installed: pip install 'echogate[dev]'")
-    async with running_admin(tmp_path) as admin, served(admin) as url:
+    async with served(admin) as url:
         process = await asyncio.create_subprocess_exec(
             *(tool, "run", f"{url}/openapi.json", "--url", url),
             *("--header", f"Authorization: Bearer {admin.owner}"),
-            *("--include-path-regex", f"^/key/|^/admin/(?!{ASK_WORKERS})", "--checks", CHECKS),
+            *("--include-path-regex", paths, "--checks", CHECKS),
             *("--phases", "examples,coverage,fuzzing", "--max-examples", "15", "--seed", "1"),
             *("--continue-on-failure", "--no-color", "--warnings", "off"),
-            cwd=tmp_path,  # where it leaves its notes
+            cwd=folder,  # where it leaves its notes
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
         )

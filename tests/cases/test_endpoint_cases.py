@@ -12,8 +12,7 @@ import pytest
 from tests.gateway.test_embeddings import embed, vector_of
 from tests.gateway.test_passthrough import RERANK, post
 from tests.running import running_gateway
-from tests.scripted import ScriptedUpstream
-from tests.scripted.upstream import Call, Wire
+from tests.scripted import Call, ScriptedUpstream, Wire
 
 _ASK = """
 import json, sys

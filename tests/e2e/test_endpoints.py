@@ -50,11 +50,12 @@ async def embedded(client: AsyncOpenAI, gateway: RunningGateway, **asked: Any) -
     reply = await client.embeddings.with_raw_response.create(model="m1", **asked)
     await gateway.idle()
     read = reply.parse()
+    data: list[Any] = list(read.data)  # base64 where it was asked for, whatever its type says
     vectors = [
         np.frombuffer(base64.b64decode(each.embedding), "<f4")
         if isinstance(each.embedding, str)
         else np.array(each.embedding, "<f4")
-        for each in read.data
+        for each in data
     ]
     assert [each.index for each in read.data] == list(range(len(vectors)))
     return reply.headers["x-cache"], np.stack(vectors), read.usage.prompt_tokens

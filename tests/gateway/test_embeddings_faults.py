@@ -14,8 +14,7 @@ import pytest
 from auth import Limits
 from tests.gateway.test_embeddings import asked_for, embed, post, used_today, vector_of, vectors
 from tests.running import running_gateway
-from tests.scripted import ScriptedUpstream
-from tests.scripted.upstream import Call, Wire
+from tests.scripted import Call, ScriptedUpstream, Wire
 from tests.valkey import eventually
 
 
@@ -142,6 +141,7 @@ async def test_numbers_of_another_kind_are_kept_for_their_own_form_only(fields: 
     async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:
         upstream.handler = embed_as_halves
         for _ in range(2):
-            assert vectors(await post(gateway, "a", encoding_format="base64", **fields)) == [packed]
+            halves: list[Any] = vectors(await post(gateway, "a", encoding_format="base64", **fields))
+            assert halves == [packed]
             assert vectors(await post(gateway, "a", **fields)) == [[1.0, 2.0, 3.0, 4.0]]
         assert asked_for(upstream) == ["a", "a"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import httpx
 import openai
 import pytest
@@ -11,14 +13,15 @@ from gateway.settings.reading import Settings
 from tests.running import RunningGateway, running_gateway
 
 NAMES = ["m1", "meta-llama/Llama-3.1-8B", "org/deep/er:v1", "mö del"]
-SETTINGS = Settings(
-    pools={
+SECTIONS: dict[str, Any] = {
+    "pools": {
         name: [{"url": "http://127.0.0.1:9", "name": f"member-{at}", "model": "m", "revision": "r1"}]
         for at, name in enumerate(NAMES)
     },
-    cache={"embedder": {"kind": "none"}},
-    store={"deadline_ms": 5000},
-)
+    "cache": {"embedder": {"kind": "none"}},
+    "store": {"deadline_ms": 5000},
+}
+SETTINGS = Settings(**SECTIONS)
 
 
 async def get(

@@ -140,7 +140,7 @@ async def test_sound_is_not_reserved_as_if_it_were_text() -> None:
         key = await gateway.new_key(service="hears", limits=Limits(tokens_per_min=1000))
         upstream.hang()
         upstream.reply(b'{"text": "hello"}')
-        ask = {"files": FILE, "data": {"model": "m1"}, "key": key}
+        ask: dict[str, Any] = {"files": FILE, "data": {"model": "m1"}, "key": key}
         first = asyncio.create_task(post(gateway, "/v1/audio/transcriptions", **ask))
         await upstream.wait_calls(1)
         assert (await post(gateway, "/v1/audio/transcriptions", **ask)).status_code == 200

@@ -37,7 +37,11 @@ async def test_what_was_kept_is_found_in_its_place() -> None:
     shelf = Shelf(at.cache, store_deadline_s=1)
     found = await shelf.look_up(questions(100))
     assert {type(each) for each in found} == {Miss}
-    pairs = [(each.ticket, Answer("", b"%d" % number)) for number, each in enumerate(found) if each.ticket]
+    pairs = [
+        (each.ticket, Answer("", b"%d" % number))
+        for number, each in enumerate(found)
+        if isinstance(each, Miss) and each.ticket
+    ]
     assert await shelf.keep(pairs, ttl_s=None) == "stored"
     again = await shelf.look_up(questions(100)[::-1])
     assert [each.entry.answer.payload for each in again if isinstance(each, Hit)] == [

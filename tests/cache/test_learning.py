@@ -30,7 +30,7 @@ def test_weights_come_near_the_truth() -> None:
     rows, is_right = audits(6_000)
     weights = learn(rows, is_right, prior(WIDTH), most_audits=6_000)
     assert np.abs(np.array(weights.mean) - TRUE).max() < 0.25
-    assert weights.audits == 3_000
+    assert weights.audits == 4_200
 
 
 def test_only_the_latest_audits_count() -> None:
@@ -43,12 +43,12 @@ def test_what_scores_low_says_nothing_of_what_scores_high() -> None:
     """Here four of five low ones are right whatever they score, and nearly all high ones: one slope would not do."""
     draw = np.random.default_rng(0)
     rows = np.zeros((1_400, WIDTH))
-    rows[:, 0], rows[:, 1] = 1.0, np.concatenate([draw.uniform(-4, 0, 700), draw.uniform(0, 1, 700)])
+    rows[:, 0], rows[:, 1] = 1.0, np.concatenate([draw.uniform(-4, 0, 400), draw.uniform(0, 1, 1_000)])
     is_right = draw.random(1_400) < np.where(rows[:, 1] > 0, 0.98, 0.80)
     order = draw.permutation(1_400)
     weights = learn(rows[order], is_right[order], prior(WIDTH))
-    predicted = chance(rows[700:] @ np.array(weights.mean)).mean()
-    assert predicted == pytest.approx(is_right[700:].mean(), abs=0.005)
+    predicted = chance(rows[400:] @ np.array(weights.mean)).mean()
+    assert predicted == pytest.approx(is_right[400:].mean(), abs=0.005)
 
 
 @pytest.mark.parametrize("is_right", [True, False])
@@ -71,7 +71,7 @@ def test_equal_evidence_gives_equal_draws_and_more_of_it_narrower_ones() -> None
 
 
 def lender() -> Weights:
-    return learn(*audits(1_400), prior(WIDTH))
+    return learn(*audits(1_000), prior(WIDTH))
 
 
 def test_a_borrowed_prior_says_so_and_gives_way_to_own_evidence() -> None:

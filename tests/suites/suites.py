@@ -13,7 +13,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,8 @@ class Suite:
     # Features whose second asking is no hit, and why.
     asked_anew: Mapping[str, str]
     calls_tools: bool = False
+    # What makes an answer come to an end before `max_tokens`, after which it would not be stored.
+    options: Mapping[str, Any] = field(default_factory=lambda: {"stop": [". "]})
 
     @property
     def version(self) -> str:
@@ -91,7 +93,13 @@ async def run(suite: Suite, *, direct: Place, gateway: Place, model: str, folder
     targets = [
         {"phase": phase, "base_url": places[phase].base_url, "key": places[phase].key} for phase in PHASES
     ]
-    plan = {"client": suite.client, "results": str(results), "model": model, "targets": targets}
+    plan = {
+        "client": suite.client,
+        "results": str(results),
+        "model": model,
+        "options": suite.options,
+        "targets": targets,
+    }
     command = await asyncio.to_thread(_command, suite, folder)
     process = await asyncio.create_subprocess_exec(
         *command,

@@ -26,6 +26,7 @@ class Target:
     base_url: str
     key: str
     model: str
+    options: dict[str, Any]  # what makes this model come to an end
 
 
 _calls: list[dict[str, Any]] = []
@@ -34,7 +35,7 @@ _calls: list[dict[str, Any]] = []
 def targets() -> Iterator[Target]:
     plan = json.loads(sys.argv[1])
     for target in plan["targets"]:
-        yield Target(model=plan["model"], **target)
+        yield Target(model=plan["model"], options=plan["options"], **target)
 
 
 def run(features: Mapping[str, Callable[[Target], Any]]) -> None:

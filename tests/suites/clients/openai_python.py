@@ -20,7 +20,7 @@ def _client(target: Target) -> OpenAI:
 
 def _asking(target: Target, text: str, **fields: Any) -> dict[str, Any]:
     messages = [{"role": "user", "content": text}]
-    brief = {"temperature": 0, "max_tokens": 40, "stop": [". "]}
+    brief = {"temperature": 0, "max_tokens": 40, **target.options}
     return {"model": target.model, "messages": messages, **brief, **fields}
 
 
@@ -78,14 +78,14 @@ def several_choices(target: Target) -> Any:
 
 def completion(target: Target) -> Any:
     options = {"model": target.model, "prompt": "The sky is blue because", "temperature": 0}
-    reply = _client(target).completions.create(**options, max_tokens=40, stop=[". "])
+    reply = _client(target).completions.create(**options, max_tokens=40, **target.options)
     assert reply.choices[0].text
     return reply.choices[0].text
 
 
 def completion_stream(target: Target) -> Any:
     options = {"model": target.model, "prompt": "Grass is green because", "temperature": 0, "stream": True}
-    chunks = list(_client(target).completions.create(**options, max_tokens=40, stop=[". "]))
+    chunks = list(_client(target).completions.create(**options, max_tokens=40, **target.options))
     return "".join(chunk.choices[0].text for chunk in chunks if chunk.choices)
 
 

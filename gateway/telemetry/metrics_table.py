@@ -158,40 +158,6 @@ INDEX_SPACES = MetricFact(
 INDEX_WAITING = MetricFact(
     "echogate_index_waiting", "gauge", "Changes that are known to a worker and not yet in its index"
 )
-INDEX_VECTORS = MetricFact(
-    "echogate_index_vectors", "gauge", "Vectors in the index of the worker that has most"
-)
-INDEX_BYTES = MetricFact(
-    "echogate_index_bytes",
-    "gauge",
-    "What the workers' vectors take, about; cache.index.memory_mib bounds each",
-)
-INDEX_RECALL = MetricFact(
-    "echogate_index_recall_ratio",
-    "gauge",
-    "Share of searches in clusters that found the true nearest, of those lately compared with all; of the worst worker",
-)
-INDEX_CLUSTER = MetricFact(
-    "echogate_index_cluster_vectors",
-    "gauge",
-    "Vectors in the largest clusters of a worker's index, by rank",
-    ("rank",),
-)
-INDEX_REBUILDS = MetricFact(
-    "echogate_index_rebuilds_total",
-    "counter",
-    "Times a worker drew the clusters of a partition; outcome: built or failed",
-    ("outcome",),
-)
-INDEX_SPACES = MetricFact(
-    "echogate_index_spaces_total",
-    "counter",
-    "Partitions that left an index to make room (evicted), and that came back when they were asked for (reloaded)",
-    ("outcome",),
-)
-INDEX_WAITING = MetricFact(
-    "echogate_index_waiting", "gauge", "Changes that are known to a worker and not yet in its index"
-)
 SEAL_REFUSED = MetricFact(
     "echogate_cache_seal_refused_total",
     "counter",
@@ -287,13 +253,6 @@ METRICS = (
     SNAPSHOTS,
     REEMBED_LEFT,
     REEMBEDDED,
-    INDEX_VECTORS,
-    INDEX_BYTES,
-    INDEX_RECALL,
-    INDEX_CLUSTER,
-    INDEX_REBUILDS,
-    INDEX_SPACES,
-    INDEX_WAITING,
     INDEX_VECTORS,
     INDEX_BYTES,
     INDEX_RECALL,

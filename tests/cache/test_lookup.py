@@ -11,9 +11,7 @@ TEXT = "how do i reset my password"
 
 async def test_an_entry_stored_since_the_exact_tier_was_asked_is_an_exact_hit_however_it_is_found() -> None:
     queue = EmbedQueue(HashEmbedder())
-    cache = SemanticCache(
-        MemoryEntries(), queue, Spaces(), Unaudited(Rules()), secret=SECRET, ttl_s=60.0
-    )
+    cache = SemanticCache(MemoryEntries(), queue, Spaces(), Unaudited(Rules()), secret=SECRET, ttl_s=60.0)
     try:
         first = await cache.begin(asked(TEXT), deadline=soon()).result()
         second = cache.begin(asked(TEXT), deadline=soon())  # has asked for the entry by now

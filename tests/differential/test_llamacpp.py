@@ -19,7 +19,7 @@ from tests.running import RunningGateway, running_gateway
 
 from .corpus import Asked, corpus
 
-pytestmark = [pytest.mark.full, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
 
 # Made for each answer, or of the moment: what the server has read before is counted apart. Of an error the code is a
 # text here, and its type OpenAI's.

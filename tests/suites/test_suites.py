@@ -24,7 +24,7 @@ async def parts(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Parts
 
 
 @pytest.mark.full
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize(
     ("suite", "server"), [pytest.param(*trial, id=f"{trial[0].client}-{trial[1]}") for trial in TRIALS]

@@ -1,11 +1,16 @@
 """The semantic cache: answers by question, exact or similar, inside partitions that never meet."""
 
 from .acceptance import Policy, first_veto, is_same, read
-from .accounts import Account, Accounts
-from .claims import Claims
 from .embed import EmbedQueue, NoEmbedder, OnnxEmbedder, Prepared, open_embedder, prepare
-from .entry_record import Header, Record
-from .entry_store import RedisEntries
+from .entries.accounts import Account, Accounts
+from .entries.claims import Claims
+from .entries.inventory import Inventory, Progress
+from .entries.next_vectors import NextVectors
+from .entries.record import Header, Record
+from .entries.sealing import AesGcmSeal, Seal, Unsealed
+from .entries.selection import Selector
+from .entries.store import RedisEntries
+from .entries.transfer import NotAnEntry, Transfer
 from .errors import CacheError, EmbedderBusy, ModelError, StoreUnavailable, UnfitText
 from .evidence import AgreementJudge, Audits, Books, Rules, Sampling, Share, Standing, Unaudited
 from .evidence.correction import JudgeRates, correction_of
@@ -16,7 +21,6 @@ from .explain import Explanation, Neighbour
 from .identity import is_same_in_form
 from .index import Cluster, FaissIndex, FrozenSpace, IndexState, Neighbours, Plan, Space, Spaces
 from .interfaces import Embedder, EntryStore, Exchange, Judge, Store, VectorIndex
-from .inventory import Inventory, Progress
 from .lookup import Lookup
 from .model import (
     LITERAL,
@@ -35,7 +39,6 @@ from .model import (
     Tier,
     Verdict,
 )
-from .next_vectors import NextVectors
 from .replica import (
     Follower,
     Reembedded,
@@ -45,10 +48,7 @@ from .replica import (
     SnapshotRefused,
     Snapshots,
 )
-from .sealing import AesGcmSeal, Seal, Unsealed
-from .selection import Selector
 from .semantic import SemanticCache
-from .transfer import NotAnEntry, Transfer
 
 __all__ = [
     "LITERAL",

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import msgspec
 from msgspec.structs import replace
 
+from .entries.sealing import Seal, Unsealable, Unsealed
 from .model import Vector
-from .sealing import Seal, Unsealable, Unsealed
 from .vectors import UnusableVector, from_bytes, to_bytes
 
 FIELD = "c"  # the one field of a stream item

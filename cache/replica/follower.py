@@ -16,11 +16,11 @@ from typing import Any, Protocol
 from redis.exceptions import ResponseError
 
 from .. import changes
+from ..entries.sealing import Seal
 from ..errors import StoreUnavailable
 from ..identity import SHARDS, changes_key, fingerprint_tag, is_of_fingerprint, tag_of_space
 from ..index import Spaces
 from ..interfaces import Store
-from ..sealing import Seal
 from .place import End, Place, Trail, moment
 from .snapshot_file import Contents
 

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable
 
-from ..entry_scan import answered
+from ..entries.scan import answered
 from ..interfaces import Store
 
 _COMMAND_S = 2.0

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..embed import EmbedQueue
-from ..entry_scan import answered
+from ..entries.next_vectors import NextVectors
+from ..entries.scan import answered
 from ..errors import EmbedderBusy, EmbedderFailed, StoreUnavailable, UnfitText
 from ..identity import SHARDS, fingerprint_tag
 from ..interfaces import Store
-from ..next_vectors import NextVectors
 from .lease import Lease
 
 _LEASE_S = 20.0

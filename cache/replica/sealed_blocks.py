@@ -15,8 +15,8 @@ from typing import IO, Literal
 
 import msgspec
 
+from ..entries.sealing import Seal
 from ..identity import digest
-from ..sealing import Seal
 
 _MAGIC = b"echogate index\n\0"
 _FORMAT = 1

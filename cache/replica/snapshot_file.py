@@ -18,8 +18,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from ..entries.sealing import Unsealable
 from ..index import FrozenSpace
-from ..sealing import Unsealable
 from .place import Place
 from .sealed_blocks import BlockReader, BlockWriter, Owner, SnapshotRefused
 

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from cache import Claims, RedisEntries, Ticket
-from cache.claims import Claimed
+from cache.entries.claims import Claimed
 from tests.cache.parts import SECRET, asked, connected, entry_for, real_store, soon, ticket_for
 from tests.valkey import Valkey
 

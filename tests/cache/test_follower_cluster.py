@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from cache.entries.next_vectors import NextVectors
 from cache.identity import SHARDS, Keys, changes_key
-from cache.next_vectors import NextVectors
 from cache.replica.reembedding import Reembedding
 from cache.testing import HashEmbedder
 from tests.cache.parts import SECRET

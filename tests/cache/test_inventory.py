@@ -8,8 +8,8 @@ import pytest
 
 from cache import AesGcmSeal, RedisEntries, Selector, StoreUnavailable, UnfitText
 from cache.embed import NoEmbedder
+from cache.entries.inventory import Inventory
 from cache.identity import Keys
-from cache.inventory import Inventory
 from tests.cache.kept import NAMESPACE, Kept, kept
 from tests.cache.parts import SECRET, real_store, soon
 

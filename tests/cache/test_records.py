@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cache import AesGcmSeal, Unsealed, changes
-from cache.entry_record import Header, decode, encode, header_of, read
+from cache.entries.record import Header, decode, encode, header_of, read
 from tests.cache.parts import asked, entry_for, part
 
 QUESTION = asked()

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 import pytest
 
 from cache import EmbedQueue, Hit, UnfitText
+from cache.entries.next_vectors import NextVectors
 from cache.identity import Keys
 from cache.model import Vector
-from cache.next_vectors import NextVectors
 from cache.replica.reembedding import Reembedding
 from cache.testing import HashEmbedder
 from tests.cache.parts import SECRET, connected

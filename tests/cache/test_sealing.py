@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cache import AesGcmSeal, Answer, Unsealed
+from cache.entries.sealing import Unsealable
 from cache.identity import Keys
-from cache.sealing import Unsealable
 from tests.cache.kept import EMBEDDER, NAMESPACE, Kept, kept
 from tests.cache.parts import SECRET, part, soon
 

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from cache import AesGcmSeal, FrozenSpace
+from cache.entries.sealing import Unsealed
 from cache.identity import SHARDS
 from cache.replica.place import Place
 from cache.replica.sealed_blocks import Owner, SnapshotRefused
 from cache.replica.snapshot_file import Contents, Snapshot, read, writing
-from cache.sealing import Unsealed
 
 SECRET = b"a deployment's secret, for tests"
 OWNER = Owner(SECRET, Unsealed(), "model/1", 32)

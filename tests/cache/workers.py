@@ -20,11 +20,11 @@ from cache import (
     Spaces,
     Unaudited,
 )
+from cache.entries.sealing import Seal, Unsealed
 from cache.identity import changes_key, shard_of
 from cache.index import Plan
 from cache.replica.sealed_blocks import Owner, SnapshotRefused
 from cache.replica.snapshot_file import Snapshot
-from cache.sealing import Seal, Unsealed
 from cache.testing import HashEmbedder
 from gateway.store.client import StoreClient
 from tests.cache.parts import ANSWER, SECRET, Clock, HasUrl, asked, connected, soon

@@ -2,7 +2,7 @@
 and in.
 
 It walks the store and not an index, so what it does not find is not there. Nothing that it removed comes back by a
-write that was under way meanwhile: such writes come to nothing (see entry_scripts.py), whatever they are of.
+write that was under way meanwhile: such writes come to nothing (see entries/scripts.py), whatever they are of.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from . import identity
+from .. import identity
+from ..embed import EmbedQueue, NoEmbedder
+from ..model import Vector
 from .accounts import Account, Accounts
-from .embed import EmbedQueue, NoEmbedder
-from .entry_record import Header, Record
-from .entry_scan import Walked
-from .entry_store import RedisEntries
-from .model import Vector
+from .record import Header, Record
+from .scan import Walked
 from .selection import Selector, means
+from .store import RedisEntries
 
 PLACE = (
     r"\d{1,2}\.\d{1,20}"  # a shard, and where in it: the store's cursor, or the least of the named entries

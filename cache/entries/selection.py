@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from .entry_record import Header
-from .model import Value, owner_of
+from ..model import Value, owner_of
+from .record import Header
 
 
 class Selector(Value, frozen=True):

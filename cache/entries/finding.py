@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Generator
 from typing import Any, Protocol
 
-from .entry_scan import answered
-from .identity import is_for
-from .interfaces import Found
-from .model import Entry, Partition, Question
+from ..identity import is_for
+from ..interfaces import Found
+from ..model import Entry, Partition, Question
+from .scan import answered
 
 EPOCH_BYTES = 8
 

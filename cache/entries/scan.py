@@ -13,11 +13,12 @@ from typing import Any
 
 from redis.exceptions import ResponseError
 
-from . import changes, entry_scripts
-from .entry_record import HEADER_BYTES, Header, header_of, is_sealed
-from .errors import StoreUnavailable
-from .identity import changes_key, epoch_key, key_of, namespace_tag, tag_of_space
-from .interfaces import Argument, ShardedStore
+from .. import changes
+from ..errors import StoreUnavailable
+from ..identity import changes_key, epoch_key, key_of, namespace_tag, tag_of_space
+from ..interfaces import Argument, ShardedStore
+from . import scripts as entry_scripts
+from .record import HEADER_BYTES, Header, header_of, is_sealed
 from .sealing import Seal
 
 _STEP = 2_048  # keys that one step of a walk looks at: the store does nothing else for some tenths of a millisecond

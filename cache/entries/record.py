@@ -12,7 +12,7 @@ from struct import Struct
 
 import msgspec
 
-from .model import Answer, Entry, Partition, Value
+from ..model import Answer, Entry, Partition, Value
 from .sealing import PLAIN, Seal, Unsealable
 
 _FORMAT = 2

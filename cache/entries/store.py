@@ -4,7 +4,7 @@ Each namespace has an epoch, 8 random bytes. An entry carries the epoch it was w
 while that is still the namespace's: a flush is a new epoch, and an epoch lost to eviction makes its entries
 invisible, never valid. A shard has an era, which changes when entries are removed by what they are. A write names
 both as read at look-up and comes to nothing if either has changed. Every change is announced in the stream of the
-shard, in the same script (entry_scripts.py).
+shard, in the same script (entries/scripts.py).
 """
 
 from __future__ import annotations
@@ -15,14 +15,16 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import cast
 
-from . import changes, entry_record, entry_scripts
+from .. import changes
+from ..identity import SHARDS, Keys, answer_id, era_key, key_of, keys_in, namespace_tag, shard_of
+from ..interfaces import Argument, Outcome, ShardedStore
+from ..model import Entry, Partition, Question, Quota, Ticket
+from . import record as entry_record
+from . import scripts as entry_scripts
 from .accounts import Account, Accounts, account_of, accounts_of
-from .entry_record import Header, Record
-from .entry_scan import Walked, answered, headers_of, sample_seals, scan_headers, scan_vectors
 from .finding import EPOCH_BYTES, Finding
-from .identity import SHARDS, Keys, answer_id, era_key, key_of, keys_in, namespace_tag, shard_of
-from .interfaces import Argument, Outcome, ShardedStore
-from .model import Entry, Partition, Question, Quota, Ticket
+from .record import Header, Record
+from .scan import Walked, answered, headers_of, sample_seals, scan_headers, scan_vectors
 from .sealing import Seal, Unsealed
 
 # Epoch and era must survive the longest generation between a look-up and its write; writes prolong it.

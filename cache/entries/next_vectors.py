@@ -1,7 +1,7 @@
 """Keeps a second vector beside an entry's own, of the embedder that is to follow, until it takes the first one's place.
 
 Both are found by whoever makes an index anew, and each process takes those of its own embedder. Removing an entry
-removes both (entry_scripts.py).
+removes both (entries/scripts.py).
 """
 
 from __future__ import annotations
@@ -9,13 +9,15 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Sequence
 
-from . import changes, entry_record, entry_scripts
-from .entry_record import Record
-from .entry_scan import answered, scan_keys
-from .entry_store import RedisEntries
-from .identity import Keys, fingerprint_tag, is_of_fingerprint, key_of, space
-from .interfaces import ShardedStore
-from .model import Partition, Vector
+from .. import changes
+from ..identity import Keys, fingerprint_tag, is_of_fingerprint, key_of, space
+from ..interfaces import ShardedStore
+from ..model import Partition, Vector
+from . import record as entry_record
+from . import scripts as entry_scripts
+from .record import Record
+from .scan import answered, scan_keys
+from .store import RedisEntries
 
 _HEX = 16  # digits of an entry's id at the end of a key
 _AT_ONCE = 64

@@ -1,7 +1,7 @@
 """One call for all processes: who is about to ask for an answer says so in the store, and others wait for it.
 
 A claim is a lease on one entry. Its holder renews it while it works; when the holder dies, the others wait no longer
-than the lease. It also fences: an answer is stored under a claim only while that claim stands (entry_store.py), so
+than the lease. It also fences: an answer is stored under a claim only while that claim stands (entries/store.py), so
 whoever lost it in a long pause does not write over its successor.
 """
 
@@ -16,10 +16,10 @@ from contextlib import asynccontextmanager
 
 from redis.exceptions import ResponseError
 
-from .errors import StoreUnavailable
-from .identity import keys_in
-from .interfaces import Argument, EntryStore, Store
-from .model import Entry, Ticket, Value
+from ..errors import StoreUnavailable
+from ..identity import keys_in
+from ..interfaces import Argument, EntryStore, Store
+from ..model import Entry, Ticket, Value
 
 _COMMAND_S = 0.25
 _FIRST_LOOK_S, _LAST_LOOK_S = 0.01, 0.2

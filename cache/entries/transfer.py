@@ -12,13 +12,13 @@ from typing import Literal
 
 import msgspec
 
-from . import identity
-from .embed import EmbedQueue, NoEmbedder
-from .entry_record import Header, Record
-from .entry_store import RedisEntries
-from .errors import EmbedderBusy, UnfitText
-from .interfaces import Outcome
-from .model import Answer, Entry, Partition, Question, Ticket, Vector
+from .. import identity
+from ..embed import EmbedQueue, NoEmbedder
+from ..errors import EmbedderBusy, UnfitText
+from ..interfaces import Outcome
+from ..model import Answer, Entry, Partition, Question, Ticket, Vector
+from .record import Header, Record
+from .store import RedisEntries
 
 FORMAT: Literal["echogate-entry/1"] = "echogate-entry/1"
 _DEADLINE_S = 5.0

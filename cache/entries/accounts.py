@@ -10,10 +10,10 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 
-from .entry_scan import answered
-from .identity import Keys
-from .interfaces import Store
-from .model import Value
+from ..identity import Keys
+from ..interfaces import Store
+from ..model import Value
+from .scan import answered
 
 _PAGE = 500  # a millisecond
 _DEADLINE_S = 2.0

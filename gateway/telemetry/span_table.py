@@ -35,8 +35,8 @@ ATTRIBUTES: dict[str, str] = {
     "echogate.time_to_first_byte_ms": "Time from the request's arrival to the answer's first content",
     "echogate.trace.kept": "`tail`: not sampled, kept because the request failed or was slow",
     "error.type": "What failed, a machine word or an HTTP status",
-    "gen_ai.operation.name": "chat (of chats, responses and messages), text_completion, embeddings, or the name of what "
-    "is handed on, such as rerank",
+    "gen_ai.operation.name": "chat (of chats, responses and messages), text_completion, embeddings, or the name of "
+    "what is handed on, such as rerank",
     "gen_ai.provider.name": "vllm",
     "gen_ai.request.model": "The public model name on the server span, the backend's on the client span",
     "gen_ai.request.stream": "Whether the answer was asked for as a stream",

@@ -15,7 +15,8 @@ Array = NDArray[np.floating]
 _PRIOR_MEAN = (1.0, 1.2)
 _PRIOR_PRECISION = (0.05, 0.5)
 _SUPPOSED = 0.5
-_LEFT_OUT = 0.3
+_SHARE_KEPT = 0.7
+_FEWEST_KEPT = 500
 _MOST_STEPS = 25
 _SMALL_STEP = 1e-6
 # A cache that fills, and gathers aliases, is right more often at the same score: what was audited when it was empty
@@ -62,8 +63,8 @@ def borrowed(lent: Weights, *, own_audits: int) -> Weights:
 def learn(
     rows: Array, is_right: NDArray[np.bool_], start: Weights, *, most_audits: int = MOST_AUDITS
 ) -> Weights:
-    """From the latest of the audits, given in order of time: of twice `most_audits`, all but the three tenths that
-    score lowest by what the latest `most_audits` teach.
+    """From the latest of the audits, given in order of time: of twice `most_audits`, the seven tenths that score
+    highest by what the latest `most_audits` teach; all where there are few.
 
     Serving is decided among the pairs that score high. The many that do not are wrong for other reasons, and one slope
     for both would call the high ones worse than they are.
@@ -71,8 +72,9 @@ def learn(
     ranking = np.array(_most_probable(rows[-most_audits:], is_right[-most_audits:], start).mean)
     rows, is_right = rows[-2 * most_audits :], is_right[-2 * most_audits :]
     scores = rows @ ranking
-    is_high = scores >= np.quantile(scores, _LEFT_OUT) if len(rows) else np.zeros(0, dtype=np.bool_)
-    return _most_probable(rows[is_high], is_right[is_high], start)
+    kept = max(_FEWEST_KEPT, round(_SHARE_KEPT * len(rows)))
+    highest = np.sort(np.argsort(-scores, kind="stable")[:kept])
+    return _most_probable(rows[highest], is_right[highest], start)
 
 
 def _most_probable(rows: Array, is_right: NDArray[np.bool_], start: Weights) -> Weights:

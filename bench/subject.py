@@ -56,7 +56,9 @@ def gateway(
         "cache": {
             "embedder": {"model": str(model)},
             "semantic_deadline_ms": 5_000,
-            "audits": {"served_share": 0},  # a hit that is asked of a backend too would disturb what is measured
+            "audits": {
+                "served_share": 0
+            },  # a hit that is asked of a backend too would disturb what is measured
             **(cache or {}),
         },
         "limits": {"requests_per_s": 5_000, "burst": 1_000_000_000},

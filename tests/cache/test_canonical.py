@@ -29,7 +29,9 @@ def test_chinese_rewordings_have_one_canonical_form(one: str, other: str) -> Non
     [
         pair
         for table in (pairs_zh, near_pairs_zh)
-        for pairs in table.DIFFERENT.values()
+        for kind, pairs in table.DIFFERENT.items()
+        if kind
+        != "symbol"  # blanks and stops are no part of a form; the veto looks at them where they matter
         for pair in pairs
         if pair[0][0] != "x"
     ]

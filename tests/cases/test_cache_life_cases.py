@@ -35,8 +35,9 @@ class TestHowLong:
             for _ in range(5):
                 assert (await gateway.chat(QUESTION)).headers["x-cache"] == "HIT-EXACT"
             after = await _times_left(gateway.valkey.url)
-        assert before
-        assert all(0 < after[key] <= before[key] <= 3_600_000 * 2 for key in before if key in after)
+        entries = [key for key in before if b":e:" in key]  # counts and decisions have lives of their own
+        assert entries
+        assert all(0 < after[key] <= before[key] <= 3_600_000 for key in entries)
 
     async def test_an_answer_is_gone_when_its_time_is_over_however_often_it_was_asked_for(self) -> None:
         async with ScriptedUpstream() as upstream, running_gateway(upstream) as gateway:

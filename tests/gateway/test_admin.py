@@ -67,10 +67,24 @@ ROUTES: dict[tuple[str, str], str] = {
     ("GET", "/admin/cache/why-no-hits"): "read",
     ("POST", "/admin/cache/explain"): "read",
     ("PUT", "/admin/cache/modes/{tenant}/{namespace}"): "operate",
+    ("GET", "/admin/cache/shadow"): "read",
+    ("POST", "/admin/cache/judgements"): "operate",
+    ("GET", "/admin/cache/judges"): "read",
+    ("PUT", "/admin/cache/judges"): "operate",
+    ("DELETE", "/admin/cache/judges"): "operate",
+    ("GET", "/admin/cache/stats"): "read",
+    ("GET", "/admin/cache/clusters"): "read",
+    ("POST", "/admin/cache/entries"): "read",
+    ("GET", "/admin/cache/entries/{entry_id}"): "read",
+    ("POST", "/admin/cache/invalidate"): "write",
+    ("POST", "/admin/cache/flush"): "write",
+    ("POST", "/admin/cache/export"): "transfer",
+    ("POST", "/admin/cache/import"): "transfer",
+    ("GET", "/admin/cache/index"): "read",
     ("GET", "/admin/export"): "transfer",
     ("POST", "/admin/import"): "transfer",
 }
-NAMES = {"name": "acme", "tenant": "acme", "key_id": "a" * 12, "namespace": "default"}
+NAMES = {"entry_id": "1" * 16, "name": "acme", "tenant": "acme", "key_id": "a" * 12, "namespace": "default"}
 
 
 @pytest.fixture
@@ -220,7 +234,23 @@ async def test_metrics_come_in_the_form_that_was_asked_for(admin: Admin) -> None
 async def test_the_documentation_describes_the_data_plane_too(admin: Admin) -> None:
     document = (await admin.api.get("/openapi.json")).json()
     chat = document["paths"]["/v1/chat/completions"]["post"]
-    assert {"200", "400", "401", "403", "404", "413", "429", "502", "503", "504"} == set(chat["responses"])
+    told = {
+        "200",
+        "400",
+        "401",
+        "403",
+        "404",
+        "405",
+        "408",
+        "413",
+        "415",
+        "429",
+        "502",
+        "503",
+        "504",
+        "default",
+    }
+    assert told == set(chat["responses"])
     assert "x-cache" in chat["responses"]["200"]["headers"]
     assert document["paths"]["/admin/keys"]["post"]["security"] == [{"admin": []}]
 

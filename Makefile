@@ -39,7 +39,7 @@ test: .venv/installed
 test-full: .venv-full/installed
 	.venv-full/bin/python -m tests.prepare
 	.venv-full/bin/python -m tests.suites.environment & \
-	.venv-full/bin/python $(PYTEST) -m "full and not vllm" $(AGAIN); status=$$?; wait; exit $$status
+	.venv-full/bin/python $(PYTEST) -n 2 --dist loadfile -m "full and not vllm" $(AGAIN); status=$$?; wait; exit $$status
 
 # Its environment lies outside the checkout, so that a machine pays for it once; it is installed while nothing else runs.
 test-vllm: .venv/installed

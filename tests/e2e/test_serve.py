@@ -224,8 +224,9 @@ class HeldStream:
 def server_of(client_port: int, pids: list[int]) -> int:
     """Which of the processes holds the other end of the connection from this port."""
     tables = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-    (inode,) = (row[9] for row in tables if row[2].endswith(f":{client_port:04X}") and row[3] == "01")
-    (pid,) = (pid for pid in pids if f"socket:[{inode}]" in open_files(pid))
+    # The port may have another connection, to a server of somebody else's.
+    inodes = [row[9] for row in tables if row[2].endswith(f":{client_port:04X}") and row[3] == "01"]
+    (pid,) = (pid for pid in pids if any(f"socket:[{inode}]" in open_files(pid) for inode in inodes))
     return pid
 
 

@@ -162,7 +162,7 @@ async def test_those_who_read_a_byte_a_second_delay_nobody_and_hold_a_bounded_me
                 await begun.acquire()
         peak = _resident_bytes()
         told = []
-        while not all(task.done() for task in reading):
+        while not (told and all(task.done() for task in reading)):
             async with asyncio.timeout(10):
                 reply = await gateway.chat("What is a kettle for?")
             assert reply.status_code == 200

@@ -61,6 +61,7 @@ async def stored(echogate: Deployment, key: str, *texts: str) -> None:
     await until(is_everywhere, within_s=30)
 
 
+@pytest.mark.full
 @pytest.mark.timeout(300)
 async def test_an_admin_looks_removes_and_moves_what_the_cache_keeps(tmp_path: Path) -> None:
     shown = {"ECHOGATE_ADMIN__SHOWS_TEXTS": "true"}

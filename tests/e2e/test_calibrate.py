@@ -7,6 +7,8 @@ import json
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.deployment import Deployment, deployed, environment, until
 from tests.scripted import Call, ScriptedUpstream, Wire, completion
 
@@ -49,6 +51,7 @@ async def said(echogate: Deployment, *arguments: str) -> str:
     return out.decode()
 
 
+@pytest.mark.full
 async def test_a_judge_is_measured_and_installed_and_audits_are_looked_back_on(tmp_path: Path) -> None:
     answers, png = tmp_path / "answers.jsonl", tmp_path / "curve.png"
     answers.write_text("\n".join(map(json.dumps, ANSWERS)), encoding="utf-8")

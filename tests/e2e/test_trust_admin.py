@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from tests.e2e.deployment import Deployment, deployed, environment, until
 from tests.scripted import ScriptedUpstream
@@ -46,6 +47,7 @@ async def stored(echogate: Deployment, key: str, text: str) -> httpx.Response:
     return reply
 
 
+@pytest.mark.full
 async def test_switching_explaining_reporting_and_feedback_reach_every_worker(tmp_path: Path) -> None:
     async with (
         ScriptedUpstream() as upstream,

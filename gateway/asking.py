@@ -11,14 +11,15 @@ import time
 import structlog
 from msgspec.structs import replace
 
-from backends import Attempt, BackendError, Pools, UpstreamRequest
+from backends import Pools, UpstreamRequest
 from cache import LITERAL, Answer, Claims, SemanticCache, Ticket
 
 from . import notes
 from .answers import Reading
 from .call import Call
-from .errors import ApiError, from_backend, place_of
+from .errors import place_of
 from .relay import AnswerFlight, Head, Outcome, relay_in
+from .sending import sent
 from .telemetry import spans
 from .telemetry.telemetry import Telemetry
 from .telemetry.timeline import Timeline
@@ -81,27 +82,20 @@ class Asking:
             needs=call.route.needs,
             affinity=call.route.affinity,
         )
-        attempts: list[Attempt] = []
         outcome: Outcome | None = None
-        error: str | None = "cancelled"
         try:
-            exchange = await self._pools.open(
-                call.version, request, deadline_s=call.route.deadline_s, attempts=attempts
-            )
-            async with exchange:
-                timeline.backend = exchange.member
+            async with sent(
+                self._pools,
+                call.version,
+                request,
+                deadline_s=call.route.deadline_s,
+                upstream=upstream,
+                timeline=timeline,
+                reading=lambda: outcome.reading if outcome else None,
+            ) as exchange:
                 span = upstream.link(exchange.attempts[-1])
                 outcome = await relay_in(exchange, flight, call, span=span)
-            error = None
-        except BackendError as failure:
-            refusal = from_backend(failure)
-            error = refusal.code
-            raise refusal from failure
-        except ApiError as failure:
-            error = failure.code
-            raise
         finally:
-            upstream.note(attempts, call.version.model, outcome.reading if outcome else None, error=error)
             self._emit_if_late(timeline)
         if outcome is None:
             return None

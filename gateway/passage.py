@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from auth import Principal, Scope
-from backends import Attempt, BackendError, Exchange, Member, Pools, UnknownModel, UpstreamRequest
+from backends import Exchange, Member, Pools, UpstreamRequest
 
 from . import notes
 from .admission import Admissions
@@ -24,9 +24,10 @@ from .body import Body, Json, canonical, split_aside
 from .callers import Callers
 from .data.form import FormModel, find_model
 from .data.wire import Reply, Request, departure
-from .errors import ApiError, InvalidRequest, from_backend, missing_scope, unknown_model
+from .errors import ApiError, InvalidRequest
 from .flight import ClientLeft
 from .routing import Route, Routing
+from .sending import sent
 from .telemetry.timeline import Timeline
 
 # From which members of a body others make gateways call any address with their own credentials.
@@ -109,9 +110,18 @@ class Passage:
             if malformed is not None:
                 raise malformed
             model = _model(body, form)
-            route = self._route(
-                model, principal, body, request, text_bytes, timeline, scope=scope, deadline_s=deadline_s
+            timeline.is_stream = body.values.get("stream") is True
+            route = self._routing.permitted(
+                model,
+                principal,
+                body,
+                request.headers,
+                scope=scope,
+                body_bytes=text_bytes,
+                began_s=timeline.started,
+                deadline_s=deadline_s,
             )
+            timeline.model = model
         except ApiError:
             await admission.decided(timeline, reply, started=started)  # a refused request counts as well
             admission.settle(timeline, reply)
@@ -136,7 +146,6 @@ class Passage:
     ) -> AsyncIterator[Exchange]:
         """The reply of the least loaded server, noted with what `timeline` then says of tokens. Raises ApiError."""
         upstream = notes.UpstreamSpans(timeline, operation=operation)
-        attempts: list[Attempt] = []
         request = UpstreamRequest(
             path=path,
             body=body,
@@ -145,56 +154,16 @@ class Passage:
             needs=entrant.route.needs,
             affinity=entrant.route.affinity,
         )
-        error: str | None = "cancelled"
-        try:
-            exchange = await self._pools.open(
-                entrant.route.version, request, deadline_s=entrant.route.deadline_s, attempts=attempts
-            )
-            async with exchange:
-                timeline.backend = exchange.member
-                yield exchange
-            error = None
-        except BackendError as failure:
-            refusal = from_backend(failure)
-            error = refusal.code
-            raise refusal from failure
-        except ApiError as failure:
-            error = failure.code
-            raise
-        finally:
-            upstream.note(attempts, entrant.model, _counted(timeline), error=error)
-
-    def _route(
-        self,
-        model: str,
-        principal: Principal,
-        body: Body,
-        request: Request,
-        body_bytes: int,
-        timeline: Timeline,
-        *,
-        scope: Scope,
-        deadline_s: float,
-    ) -> Route:
-        if not principal.has_scope(scope):
-            raise missing_scope(scope)
-        if not principal.may_use(model):
-            raise unknown_model(model)
-        timeline.is_stream = body.values.get("stream") is True
-        try:
-            route = self._routing.route(
-                model,
-                principal,
-                body,
-                request.headers,
-                body_bytes=body_bytes,
-                began_s=timeline.started,
-                deadline_s=deadline_s,
-            )
-        except UnknownModel as error:
-            raise unknown_model(model) from error
-        timeline.model = model
-        return route
+        async with sent(
+            self._pools,
+            entrant.route.version,
+            request,
+            deadline_s=entrant.route.deadline_s,
+            upstream=upstream,
+            timeline=timeline,
+            reading=lambda: _counted(timeline),
+        ) as exchange:
+            yield exchange
 
 
 def _counted(timeline: Timeline) -> Reading | None:

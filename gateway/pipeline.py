@@ -17,7 +17,6 @@ from functools import partial
 from msgspec.structs import replace
 
 from auth import Principal
-from backends import UnknownModel
 from cache import Hit, Lookup, Miss, Question, SemanticCache, Ticket
 
 from . import notes
@@ -30,7 +29,7 @@ from .controls import MODES, Controls, read_controls
 from .data.wire import Reply, Request, departure
 from .dialects import Dialect
 from .eligibility import Plan, plan
-from .errors import ApiError, missing_scope, only_if_cached, unknown_model
+from .errors import ApiError, only_if_cached
 from .evidence.policy import CachePolicies
 from .evidence.witness import Witness
 from .relay import AnswerFlight, AnswerFlights, relay_out
@@ -46,7 +45,6 @@ class Policy:
 
     body_limit_bytes: int = 4 << 20
     store_deadline_s: float = 0.050
-    request_timeout_s: float = 600.0
 
 
 class Pipeline:
@@ -143,25 +141,19 @@ class Pipeline:
         *,
         deadline_s: float,
     ) -> Call:
-        if not principal.has_scope("chat"):
-            raise missing_scope("chat")
         wish = read_wish(body.values, dialect=dialect)
-        if not principal.may_use(wish.model):
-            raise unknown_model(wish.model)
         timeline.is_stream = wish.wants_stream
         # Fixed before the look-up, so that what is served and what is stored is of one version.
-        try:
-            route = self._routing.route(
-                wish.model,
-                principal,
-                body,
-                request.headers,
-                body_bytes=body_bytes,
-                began_s=timeline.started,
-                deadline_s=deadline_s,
-            )
-        except UnknownModel as error:
-            raise unknown_model(wish.model) from error
+        route = self._routing.permitted(
+            wish.model,
+            principal,
+            body,
+            request.headers,
+            scope="chat",
+            body_bytes=body_bytes,
+            began_s=timeline.started,
+            deadline_s=deadline_s,
+        )
         timeline.model = wish.model
         controls = read_controls(request.headers, body.values.get("cache"), mode=principal.cache_mode)
         policy = self._policies.of(principal.tenant, controls.namespace)

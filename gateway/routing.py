@@ -1,4 +1,4 @@
-"""What a chat request needs of a model server, and where it would rather go: read off its body and headers.
+"""What a request needs of a model server, and where it would rather go: read off its body and headers.
 
 Only what some member of the pool says it can do is asked for: a pool that declares nothing takes every request, and
 the server itself says what it cannot.
@@ -12,10 +12,22 @@ from typing import Final
 
 import msgspec
 
-from auth import Principal
-from backends import Affinity, Explanation, Member, MemberView, Needs, Pool, Pools, Signals, Version
+from auth import Principal, Scope
+from backends import (
+    Affinity,
+    Explanation,
+    Member,
+    MemberView,
+    Needs,
+    Pool,
+    Pools,
+    Signals,
+    UnknownModel,
+    Version,
+)
 
 from .body import Body, Json, canonical
+from .errors import missing_scope, unknown_model
 from .pools.effective import Specs, salt_of
 
 SESSION_HEADER: Final = b"x-echogate-session"
@@ -109,6 +121,37 @@ class Routing:
         self.longest_request_s = max(timeouts_s, default=_NO_POOL_S)
 
     # --- requests
+
+    def permitted(
+        self,
+        model: str,
+        principal: Principal,
+        body: Body,
+        headers: Mapping[bytes, bytes],
+        *,
+        scope: Scope,
+        body_bytes: int,
+        began_s: float,
+        deadline_s: float,
+    ) -> Route:
+        """The route of a request whose key may make it. Raises ApiError: a scope that it lacks, a model that is not
+        there or not for this key."""
+        if not principal.has_scope(scope):
+            raise missing_scope(scope)
+        if not principal.may_use(model):
+            raise unknown_model(model)
+        try:
+            return self.route(
+                model,
+                principal,
+                body,
+                headers,
+                body_bytes=body_bytes,
+                began_s=began_s,
+                deadline_s=deadline_s,
+            )
+        except UnknownModel as error:
+            raise unknown_model(model) from error
 
     def route(
         self,

@@ -10,8 +10,7 @@ import asyncio
 import hmac
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 from redis.exceptions import RedisError
@@ -20,6 +19,7 @@ from auth import Prices
 from cache import Hit, Miss
 
 from ..telemetry.timeline import Timeline
+from ..usage.store import Store
 
 DAYS_KEPT = 31
 TOP = 10
@@ -45,21 +45,6 @@ if #ARGV > 3 + 2 * ARGV[3] then
 end
 return 1
 """
-
-
-class Store(Protocol):
-    def execute(
-        self, *command: bytes | str | int | float, deadline: float | None = None
-    ) -> Awaitable[Any]: ...
-
-    def script(
-        self,
-        source: str,
-        *,
-        keys: Sequence[bytes | str | int | float],
-        args: Sequence[bytes | str | int | float],
-        deadline: float | None = None,
-    ) -> Awaitable[Any]: ...
 
 
 class Totals(msgspec.Struct):
